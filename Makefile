@@ -1,0 +1,53 @@
+# The whole interface to this clone; `make` lists the targets. Needs Python 3.11 or later and make, nothing else.
+
+PYTHON ?= python3
+VENV := $(CURDIR)/.venv
+INSTALLED := $(VENV)/.installed
+export PATH := $(VENV)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-unit check fmt bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## make the environment .venv
+
+$(INSTALLED): pyproject.toml
+	@test -x $(VENV)/bin/python || { \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python %d.%d found, 3.11 or later needed: make PYTHON=/path/to/python3.11" % sys.version_info[:2])' \
+	  && $(PYTHON) -m venv $(VENV); }
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,dev]'
+	@touch $@
+
+run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in prompt
+	python launch.py smollm2_135m --skip-run
+	mpirun -np 4 python -m dllama_py
+
+test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 ## everything: check, unit tests, and the mpi tests on 1, 2 and 4 ranks
+
+test-unit: $(INSTALLED) ## the tests that need one process only
+	python -m pytest -q --ignore=tests/mpi
+
+test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
+	mpirun -np $* python -m pytest -q --with-mpi --timeout-method=thread tests/mpi
+
+check: $(INSTALLED) ## format, lint, strict types, import direction
+	ruff format --check .
+	ruff check .
+	mypy
+	lint-imports
+
+fmt: $(INSTALLED) ## format the code and mend what the linter can
+	ruff format .
+	ruff check --fix .
+
+bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 0.6B
+	python -m dllama_py bench --shape qwen3_0.6b --weights q40 --prompt-tokens 128 --steps 64
+
+soak: $(INSTALLED) ## 100,000 exchanges on 4 ranks
+	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q --with-mpi --timeout=1800 --timeout-method=thread tests/mpi/test_transport.py
+
+clean: ## remove the environment and everything built; fetched models stay
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find dllama_py converter tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,22 @@
+"""The door of the program: under an MPI launcher first a watcher, then, as its child, the rank itself.
+
+Nothing is imported here before that choice, so that the watcher stays small and starts at once.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Console script `dllama` and `python -m dllama_py`; ends the process with the program's exit code."""
+    from dllama_py.cluster import watcher
+
+    if watcher.is_wanted():
+        sys.exit(watcher.watch())
+
+    from dllama_py import cli
+
+    sys.exit(cli.main())
+
+
+if __name__ == "__main__":
+    main()
