@@ -1,0 +1,145 @@
+"""From logits to one token id. Only the root samples; it knows nothing of text, slots or other ranks.
+
+Every step is a single IEEE operation (add, multiply, divide, compare, exact scaling) in a written order, so the same
+logits, seed and position give the same id on every CPU. Ties go to the lowest id everywhere.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.errors import InputError, UsageError
+
+Weights = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_MASK64 = (1 << 64) - 1
+_GAMMA = 0x9E3779B97F4A7C15
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238  # 32 significant bits: its product with a small integer is exact
+_LN2_LOW = 1.9082149292705877e-10
+_TAYLOR = tuple(1.0 / math.factorial(k) for k in range(7, -1, -1))
+_SMALLEST_EXPONENT = -700.0  # exp of anything below counts as zero; keeps powers of two normal
+_EXP_CHUNK = 16384  # elements; a few arrays of float64 stay in a core's second-level cache
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerSettings:
+    """What a request wishes; `top_k` 0 and `top_p` 0 or 1 mean off, `temperature` 0 means the largest logit."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise UsageError(f"temperature is {self.temperature}; expected 0 or a positive number")
+        if self.top_k < 0:
+            raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or the number of tokens to keep")
+        if not 0 <= self.top_p <= 1:
+            raise UsageError(f"top_p is {self.top_p}; expected a share from 0 to 1 (0 and 1: off)")
+        if not 0 <= self.seed <= _MASK64:
+            raise UsageError(f"seed is {self.seed}; expected an integer from 0 to {_MASK64}")
+
+
+def sample(logits: NDArray[np.float32], settings: SamplerSettings, position: int, n_tokens: int) -> int:
+    """The id of the next token.
+
+    logits: float32 [V] of one row. position: the place of the row in its sequence; with the seed it keys the draw.
+    n_tokens: ids at or above it are padding rows of the model without a token and are never chosen.
+    InputError if a logit is NaN or the largest is infinite.
+    """
+    logits = logits[:n_tokens]
+    best = int(np.argmax(logits))  # the first of equal maxima; a NaN counts as larger than all
+    if not math.isfinite(logits[best]):
+        raise InputError(f"the model gave the logit {logits[best]} for token {best}; its weights may be damaged")
+    if settings.temperature == 0 or settings.top_k == 1:
+        return best
+    ids = _largest(logits, settings.top_k) if 0 < settings.top_k < len(logits) else np.arange(len(logits))
+    weights = _weights(logits[ids], logits[best], settings.temperature)
+    if 0 < settings.top_p < 1:
+        order = _nucleus(weights, settings.top_p)
+        ids, weights = ids[order], weights[order]
+    return int(ids[_draw(weights, uniform(settings.seed, position))])
+
+
+def uniform(seed: int, position: int) -> float:
+    """A number in [0, 1) of 53 bits, a function of its arguments alone.
+
+    Output `position` of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) whose state starts at the mixed seed.
+    """
+    return (_mix(_mix(seed + _GAMMA) + (position + 1) * _GAMMA) >> 11) * 2.0**-53
+
+
+def _mix(state: int) -> int:
+    state &= _MASK64
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK64
+    return state ^ state >> 31
+
+
+def _largest(logits: NDArray[np.float32], k: int) -> Ids:
+    kth = np.partition(logits, len(logits) - k)[len(logits) - k]
+    above = np.flatnonzero(logits > kth)
+    equal = np.flatnonzero(logits == kth)[: k - len(above)]
+    return np.sort(np.concatenate([above, equal]))
+
+
+def _weights(logits: NDArray[np.float32], largest: np.float32, temperature: float) -> Weights:
+    """exp((logit - largest) / temperature), float64 [n]."""
+    exponents = logits.astype(np.float64)  # [n]
+    exponents -= np.float64(largest)
+    with np.errstate(over="ignore"):
+        exponents /= temperature
+    for start in range(0, len(exponents), _EXP_CHUNK):
+        exponents[start : start + _EXP_CHUNK] = _exp(exponents[start : start + _EXP_CHUNK])
+    return exponents
+
+
+def _exp(x: Weights) -> Weights:
+    """exp of float64 [n], all <= 0, to about 1e-8 (logits are float32). Numpy's own differs between CPUs.
+
+    x = n ln 2 + r, then Taylor's polynomial of r by Horner's rule.
+    """
+    vanishing = x < _SMALLEST_EXPONENT
+    x = np.maximum(x, _SMALLEST_EXPONENT)
+    n = np.rint(x * _LOG2_E)
+    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+    y = np.full_like(x, _TAYLOR[0])
+    for coefficient in _TAYLOR[1:]:
+        y *= r
+        y += coefficient
+    y.view(np.int64)[:] += n.astype(np.int64) << 52  # times 2^n, exact: y is near 1 and n above -1011
+    y[vanishing] = 0
+    return y
+
+
+def _tree_sum(values: Weights) -> float:
+    """The sum of float64 [n] in a halving tree: element i with i + N/2, N the power of two that holds them all."""
+    lanes = np.zeros(1 << (len(values) - 1).bit_length())
+    lanes[: len(values)] = values
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = lanes[:half] + lanes[half:]
+    return float(lanes[0])
+
+
+def _nucleus(weights: Weights, top_p: float) -> Ids:
+    """Indices of the fewest tokens whose sum exceeds the share top_p, most probable first, equal ones by id."""
+    total = _tree_sum(weights)
+    # Tokens all below this line together miss less than 1 - top_p, so none of them is needed; 0.99 covers rounding.
+    line = 0.99 * (1 - top_p) * total / len(weights)
+    candidates = np.flatnonzero(weights >= line)
+    order = candidates[np.argsort(-weights[candidates], kind="stable")]
+    reached = int(np.searchsorted(np.cumsum(weights[order]), top_p * total, side="right"))
+    return order[: reached + 1]
+
+
+def _draw(weights: Weights, u: float) -> int:
+    """The index where the running sum, added from the first on, first exceeds u times the whole."""
+    running = np.cumsum(weights)
+    last = int(np.searchsorted(running, running[-1]))  # the first index that reaches the whole
+    return min(int(np.searchsorted(running, u * running[-1], side="right")), last)
