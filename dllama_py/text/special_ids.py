@@ -1,0 +1,92 @@
+"""Which tokens begin a text and end an answer, from whatever a model's files say. Knows no encoding."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dllama_py.errors import InputError
+
+# Tokens that end a turn or a text wherever they are control tokens of a vocabulary; GGUF files seldom list them all.
+END_TEXTS = (
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<｜end▁of▁sentence｜>",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialIds:
+    """`eos_id` is the one a template means by its eos token; an answer stops at any of `eos_ids`."""
+
+    bos_id: int | None = None
+    add_bos: bool = False  # whether plain text gets the begin token in front
+    eos_id: int | None = None
+    eos_ids: frozenset[int] = frozenset()
+
+    def checked(self, n_tokens: int) -> "SpecialIds":
+        """Itself; InputError if an id has no token."""
+        for id in [self.bos_id, self.eos_id, *self.eos_ids]:
+            if id is not None and not 0 <= id < n_tokens:
+                raise InputError(
+                    f"the model's settings name {id} as begin or end token; its tokenizer has ids 0 to {n_tokens - 1}; "
+                    "take tokenizer and settings from the same model"
+                )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFaceSettings:
+    """Contents of the JSON files beside a tokenizer.json; a missing file is an empty mapping."""
+
+    tokenizer_config: Mapping[str, Any]
+    config: Mapping[str, Any]
+    generation_config: Mapping[str, Any]
+
+
+def from_settings(
+    settings: HuggingFaceSettings, id_of: Callable[[str], int | None], prefixed: Iterable[int]
+) -> SpecialIds:
+    """Names are resolved by id_of; null means none and 0 is an id. prefixed: what the tokenizer itself puts in front.
+
+    The end ids are the union of all files. The begin token is that of tokenizer_config, else of the other two.
+    """
+    of_tokenizer = settings.tokenizer_config
+    sources = (settings.generation_config, settings.config)
+    if "bos_token" in of_tokenizer:
+        bos_ids = _named(of_tokenizer["bos_token"], id_of)
+    else:
+        bos_ids = [id for source in sources for id in _listed(source.get("bos_token_id"))]
+    bos_id = bos_ids[0] if bos_ids else None
+    by_name = _named(of_tokenizer.get("eos_token"), id_of)
+    eos_ids = by_name + [id for source in sources for id in _listed(source.get("eos_token_id"))]
+    add_bos = of_tokenizer.get("add_bos_token")
+    return SpecialIds(
+        bos_id=bos_id,
+        add_bos=bos_id is not None and (bos_id in prefixed if add_bos is None else bool(add_bos)),
+        eos_id=eos_ids[0] if eos_ids else None,
+        eos_ids=frozenset(eos_ids),
+    )
+
+
+def _named(token: Any, id_of: Callable[[str], int | None]) -> list[int]:
+    text = token.get("content") if isinstance(token, dict) else token  # both spellings occur in the wild
+    if text is None:
+        return []
+    id = id_of(text)
+    if id is None:
+        raise InputError(f"tokenizer_config.json names {text!r} as begin or end token; tokenizer.json has no such token")
+    return [id]
+
+
+def _listed(ids: Any) -> list[int]:
+    if ids is None:
+        return []
+    listed = ids if isinstance(ids, list) else [ids]
+    if not all(type(id) is int for id in listed):
+        raise InputError(f"a begin or end token is {ids!r} in the model's settings; expected an id or a list of ids")
+    return listed
