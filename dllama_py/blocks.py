@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 BLOCK = 32  # columns; every type is cut and multiplied in runs of 32
 SUPER_BLOCK = 256  # columns of a K type's file block
+_NO_INVERSE = np.float32(2.0**-128)  # 1 / this and below overflows float32
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -74,7 +75,8 @@ def quantize(x: Floats, kind: FloatType) -> Bytes:
 
 def _quantize_q40(x: Floats) -> Bytes:
     """The extreme becomes code 0 or 16 clipped to 15; a tie of +a and -a goes to the positive one."""
-    low, high = x.min(axis=-1), x.max(axis=-1)
+    low = x.min(axis=-1)  # [rows, B]
+    high = x.view(np.int32).max(axis=-1).view(np.float32)  # as integers, so that of 0 and -0 the 0 is found
     delta = np.where(-low > high, low, high) / np.float32(-8)  # [rows, B]
     codes = np.clip(x * _inverse(delta)[..., None] + np.float32(8.5), 0, 15).astype(np.uint8)
     out = np.empty((*delta.shape, 18), np.uint8)
@@ -92,8 +94,8 @@ def _quantize_q80(x: Floats) -> Bytes:
 
 
 def _inverse(delta: Floats) -> Floats:
-    """1 / delta of the un-rounded float32 scale; 0 for an all-zero block."""
-    return np.divide(np.float32(1), delta, out=np.zeros_like(delta), where=delta != 0)
+    """1 / delta of the un-rounded float32 scale; 0 for a block that is zero or too small to have an inverse."""
+    return np.divide(np.float32(1), delta, out=np.zeros_like(delta), where=np.abs(delta) > _NO_INVERSE)
 
 
 def dequantize(data: Bytes, kind: FloatType) -> Floats:

@@ -6,6 +6,7 @@ live elsewhere.
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -35,6 +36,19 @@ class RopeScaling:
     high_freq_factor: float
     original_context: int
 
+    def divisors(self, theta: float, head_width: int) -> tuple[float, ...]:
+        """What each of the E/2 inverse frequencies is divided by: 1 for short waves, `factor` for long ones."""
+        return tuple(self._divisor(theta ** (-2 * i / head_width)) for i in range(head_width // 2))
+
+    def _divisor(self, frequency: float) -> float:
+        turns = self.original_context * frequency / (2 * math.pi)  # full turns within the original context
+        if turns > self.high_freq_factor:
+            return 1.0
+        if turns < self.low_freq_factor:
+            return self.factor
+        smooth = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
+        return 1 / ((1 - smooth) / self.factor + smooth)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
@@ -55,6 +69,7 @@ class ModelConfig:
     n_experts: int = 0
     n_active_experts: int = 0
     expert_width: int = 0
+    rope_factors: tuple[float, ...] | None = None  # E/2 divisors of the inverse frequencies, where a file lists them
 
     @property
     def rope_pairs(self) -> RopePairs:
@@ -88,5 +103,10 @@ class ModelConfig:
     def from_json(cls, text: str) -> "ModelConfig":
         fields: dict[str, Any] = json.loads(text)
         scaling = fields.pop("rope_scaling")
+        factors = fields.pop("rope_factors")
         fields["arch"] = Arch(fields["arch"])
-        return cls(**fields, rope_scaling=RopeScaling(**scaling) if scaling else None)
+        return cls(
+            **fields,
+            rope_scaling=RopeScaling(**scaling) if scaling else None,
+            rope_factors=tuple(factors) if factors else None,
+        )

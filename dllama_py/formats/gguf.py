@@ -1,0 +1,98 @@
+"""A GGUF file as a checkpoint: the names tensors have there, and experts inside stacked tensors.
+
+q and k of llama models lie in adjacent-pair order already.
+"""
+
+import re
+
+from dllama_py.blocks import Floats, FloatType, dequantize
+from dllama_py.config import ModelConfig
+from dllama_py.errors import InputError
+from dllama_py.formats.gguf_config import open_facts, read_config
+from dllama_py.formats.gguf_header import MAGIC, GgufTensor, read_header
+from dllama_py.formats.mapped import MappedCheckpoint, MappedFile, Stored, check_config
+from dllama_py.formats.tensors import TensorSpec, tensor_specs
+
+__all__ = ["MAGIC", "open_gguf"]
+
+_EMBEDDING, _HEAD, _ROPE_FACTORS = "token_embd.weight", "output.weight", "rope_freqs.weight"
+_OUTSIDE_LAYERS = {"embedding": _EMBEDDING, "final_norm": "output_norm.weight", "head": _HEAD}
+_IN_LAYERS = {
+    "q": "attn_q",
+    "k": "attn_k",
+    "v": "attn_v",
+    "o": "attn_output",
+    "gate": "ffn_gate",
+    "down": "ffn_down",
+    "up": "ffn_up",
+    "router": "ffn_gate_inp",
+    "q_norm": "attn_q_norm",
+    "k_norm": "attn_k_norm",
+    "attention_norm": "attn_norm",
+    "ffn_norm": "ffn_norm",
+}
+_HARMLESS = re.compile(r"^rope_freqs\.weight$|^blk\.\d+\.(attn_rot_embd|rope_freqs)(\.weight)?$")
+
+
+def open_gguf(file: MappedFile) -> MappedCheckpoint:
+    """A mapped GGUF file as a checkpoint; InputError unless every tensor fits."""
+    metadata, tensors = read_header(file)
+    arch, facts = open_facts(file.path, metadata)
+    embedding = _found(file, tensors, _EMBEDDING)
+    config, omitted = read_config(arch, facts, embedding.shape[0], _vector(file, tensors.get(_ROPE_FACTORS)))
+    check_config(file.path, config)
+    stored: dict[str, Stored] = {}
+    used: set[str] = set()
+    for spec in tensor_specs(config):
+        name = _gguf_name(spec, tensors)
+        stored[spec.name] = _stored(file, config, spec, _found(file, tensors, name))
+        used.add(name)
+    _refuse_unused(file, config, tensors.keys() - used)
+    return MappedCheckpoint(file.path, config, stored, (file,), omitted, metadata=metadata)
+
+
+def _gguf_name(spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
+    if spec.layer is None:
+        name = _OUTSIDE_LAYERS[spec.role]
+        return _EMBEDDING if name == _HEAD and _HEAD not in tensors else name  # tied
+    stacked = "" if spec.expert is None else "_exps"
+    return f"blk.{spec.layer}.{_IN_LAYERS[spec.role]}{stacked}.weight"
+
+
+def _found(file: MappedFile, tensors: dict[str, GgufTensor], name: str) -> GgufTensor:
+    if name not in tensors:
+        raise InputError(f"{file.path}: tensor {name} is missing; get another conversion of the model")
+    return tensors[name]
+
+
+def _vector(file: MappedFile, tensor: GgufTensor | None) -> Floats | None:
+    if tensor is None:
+        return None
+    if tensor.kind is not FloatType.F32 or len(tensor.shape) != 1:
+        raise InputError(f"{file.path}: {tensor.name} must be an f32 vector; the file is damaged")
+    row: Floats = dequantize(file.view(tensor.offset, tensor.shape[0] * 4).reshape(1, -1), tensor.kind)[0]
+    return row
+
+
+def _stored(file: MappedFile, config: ModelConfig, spec: TensorSpec, tensor: GgufTensor) -> Stored:
+    """Where this tensor lies; an expert is one part of a stack [experts, rows, columns]."""
+    expected = spec.shape if spec.expert is None else (config.n_experts, *spec.shape)
+    if tensor.shape != expected:
+        raise InputError(
+            f"{file.path}: {tensor.name} has shape {list(tensor.shape)}, the metadata makes it {list(expected)} "
+            f"({config.n_heads} heads of {config.head_width}, {config.n_kv_heads} for keys); one of them is wrong"
+        )
+    rows, columns = spec.matrix_shape
+    part_bytes = rows * tensor.kind.n_bytes(columns)
+    return Stored(file, tensor.offset + (spec.expert or 0) * part_bytes, tensor.kind)
+
+
+def _refuse_unused(file: MappedFile, config: ModelConfig, names: set[str]) -> None:
+    unused = sorted(name for name in names if not _HARMLESS.search(name))
+    if unused:
+        more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+        reason = "biases are not computed" if any(x.endswith(".bias") for x in unused) else "nothing computes them"
+        raise InputError(
+            f"{file.path}: tensors {', '.join(unused[:3])}{more} are no part of a {config.arch} model of "
+            f"{config.n_layers} layers; {reason}, the model would answer wrongly"
+        )

@@ -1,0 +1,94 @@
+"""A Hugging Face folder as a checkpoint: config.json, safetensors shards, and the names tensors have there.
+
+q and k of llama models lie in half-split order there; reading turns them to adjacent pairs, as the `.m` converter
+does, so that a folder and its `.m` file hold the same values.
+"""
+
+import re
+from pathlib import Path
+
+from dllama_py.config import Arch, ModelConfig
+from dllama_py.errors import InputError
+from dllama_py.formats.huggingface_config import read_config
+from dllama_py.formats.mapped import MappedCheckpoint, Stored, check_config, check_rows
+from dllama_py.formats.safetensors import Shards, ShardTensor, open_shards, read_json
+from dllama_py.formats.tensors import TensorSpec, tensor_specs
+
+_OUTSIDE_LAYERS = {
+    "embedding": "model.embed_tokens.weight",
+    "final_norm": "model.norm.weight",
+    "head": "lm_head.weight",
+}
+_IN_LAYERS = {
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "gate": "mlp.{expert}gate_proj",
+    "down": "mlp.{expert}down_proj",
+    "up": "mlp.{expert}up_proj",
+    "router": "mlp.gate",
+    "q_norm": "self_attn.q_norm",
+    "k_norm": "self_attn.k_norm",
+    "attention_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+}
+_HARMLESS = re.compile(r"rotary_emb\.inv_freq$")  # tables that are computed anew
+
+
+def open_folder(folder: Path) -> MappedCheckpoint:
+    """A folder with config.json and safetensors as a checkpoint; InputError unless every tensor fits."""
+    if not (folder / "config.json").exists():
+        raise InputError(f"{folder}: has no config.json; give the folder of a Hugging Face checkpoint, or a file")
+    values = read_json(folder / "config.json")
+    config, omitted = read_config(folder / "config.json", values)
+    check_config(folder, config)
+    shards = open_shards(folder)
+    names = {spec: _hf_name(spec) for spec in tensor_specs(config)}
+    _refuse_unused(folder, config, shards, set(names.values()))
+    if _OUTSIDE_LAYERS["head"] not in shards.tensors:
+        _check_tied(folder, values.get("tie_word_embeddings"))
+        names = {spec: _OUTSIDE_LAYERS["embedding"] if spec.role == "head" else name for spec, name in names.items()}
+    stored = {spec.name: _stored(folder, config, spec, name, shards.tensors) for spec, name in names.items()}
+    return MappedCheckpoint(folder, config, stored, shards.files, omitted, shards.notes)
+
+
+def _hf_name(spec: TensorSpec) -> str:
+    if spec.layer is None:
+        return _OUTSIDE_LAYERS[spec.role]
+    expert = "" if spec.expert is None else f"experts.{spec.expert}."
+    return f"model.layers.{spec.layer}.{_IN_LAYERS[spec.role].format(expert=expert)}.weight"
+
+
+def _refuse_unused(folder: Path, config: ModelConfig, shards: Shards, known: set[str]) -> None:
+    unused = sorted(name for name in shards.tensors.keys() - known if not _HARMLESS.search(name))
+    if not unused:
+        return
+    more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+    reason = "biases are not computed" if any(name.endswith(".bias") for name in unused) else "nothing computes them"
+    raise InputError(
+        f"{folder}: tensors {', '.join(unused[:3])}{more} are no part of a {config.arch} model of "
+        f"{config.n_layers} layers; {reason}, the model would answer wrongly"
+    )
+
+
+def _check_tied(folder: Path, tied: object) -> None:
+    if tied is False:
+        raise InputError(
+            f"{folder}: lm_head.weight is missing, though config.json says tie_word_embeddings false; get all shards"
+        )
+
+
+def _stored(folder: Path, config: ModelConfig, spec: TensorSpec, name: str, tensors: dict[str, ShardTensor]) -> Stored:
+    tensor = tensors.get(name)
+    if tensor is None:
+        raise InputError(f"{folder}: tensor {name} is missing; get all files of the checkpoint again")
+    if tensor.shape != spec.shape:
+        raise InputError(
+            f"{folder}: {name} has shape {list(tensor.shape)}, config.json makes it {list(spec.shape)} "
+            f"({config.n_heads} heads of {config.head_width}, {config.n_kv_heads} for keys); one of them is wrong"
+        )
+    kind = tensor.float_type(name)
+    check_rows(folder, spec, kind)
+    turned = config.arch is Arch.LLAMA and spec.role in ("q", "k")
+    return Stored(tensor.file, tensor.offset, kind, config.head_width if turned else 0)

@@ -1,0 +1,156 @@
+"""Files mapped into memory, and the checkpoint that every reader of this room builds from them.
+
+A reader only finds out where each tensor lies (`Stored`) and what the model is; reading rows is done here, once.
+It does not know any file format, nor who will use the rows.
+"""
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.blocks import Bytes, FloatType
+from dllama_py.config import ModelConfig
+from dllama_py.errors import InputError
+from dllama_py.formats.tensors import TensorSpec, tensor_specs
+
+_MOST_PARTS = 100_000  # layers times experts; today's largest models have some 20,000
+_DROP_PAGES: int | None = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
+
+
+class MappedFile:
+    """A whole file as read-only bytes; nothing is read before a view is touched."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self.size = file.seek(0, 2)
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        self.path = path
+        self._bytes: Bytes = np.frombuffer(self._map or b"", np.uint8)
+
+    def view(self, offset: int, n_bytes: int) -> Bytes:
+        """Bytes [offset, offset + n_bytes) without copying; InputError where the file is shorter."""
+        if offset < 0 or n_bytes < 0 or offset + n_bytes > self.size:
+            raise InputError(
+                f"{self.path}: {n_bytes} bytes wanted at offset {offset}, but the file has {self.size}; "
+                "it was cut short or is damaged, get it again"
+            )
+        return self._bytes[offset : offset + n_bytes]
+
+    @property
+    def buffer(self) -> memoryview:
+        """The bytes for `struct`, which checks bounds itself."""
+        return self._bytes.data
+
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """The same bytes, copied."""
+        return self.view(offset, n_bytes).tobytes()
+
+    def release(self) -> None:
+        """Let the system take back the pages read so far; views stay valid and are read again on use."""
+        if self._map is not None and _DROP_PAGES is not None:
+            self._map.madvise(_DROP_PAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a tensor lies. `half_split_head` is E where q or k rows are to be turned to adjacent-pair order."""
+
+    file: MappedFile
+    offset: int
+    kind: FloatType
+    half_split_head: int = 0
+
+
+@dataclass(frozen=True)
+class MappedCheckpoint:
+    """Fulfils `checkpoint.Checkpoint`; `stored` has every tensor of `tensor_specs(config)` by its name.
+
+    `omitted` names the fields of the config that the source leaves to a default, `notes` are sentences the user
+    should see, `metadata` is what else the source says (GGUF keys).
+    """
+
+    path: Path
+    config: ModelConfig
+    stored: Mapping[str, Stored]
+    files: tuple[MappedFile, ...]
+    omitted: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def float_type(self, spec: TensorSpec) -> FloatType:
+        """The type in which `read` gives this tensor."""
+        return self.stored[spec.name].kind
+
+    def read(self, spec: TensorSpec, start: int, stop: int) -> Bytes:
+        """Rows [start, stop) as uint8 [rows, row_bytes]; a view where the file's order is ours."""
+        stored = self.stored[spec.name]
+        row_bytes = stored.kind.n_bytes(spec.matrix_shape[1])
+        if stored.half_split_head:
+            rows = half_split_rows(start, stop, stored.half_split_head)
+            whole = stored.file.view(stored.offset, spec.matrix_shape[0] * row_bytes).reshape(-1, row_bytes)
+            turned: Bytes = whole[rows]
+            return turned
+        data = stored.file.view(stored.offset + start * row_bytes, (stop - start) * row_bytes)
+        return data.reshape(stop - start, row_bytes)
+
+    def release(self) -> None:
+        """Drop the pages read so far from this process's memory."""
+        for file in self.files:
+            file.release()
+
+
+def half_split_rows(start: int, stop: int, head_width: int) -> NDArray[np.intp]:
+    """For rows [start, stop) in adjacent-pair order: their places in half-split order (2j + t lies at t*E/2 + j)."""
+    head, inside = np.divmod(np.arange(start, stop, dtype=np.intp), head_width)
+    places: NDArray[np.intp] = head * head_width + inside % 2 * (head_width // 2) + inside // 2
+    return places
+
+
+def check_config(path: Path, config: ModelConfig) -> None:
+    """Refuse sizes that no model has, before anything is computed from them."""
+    c = config
+    sizes = {
+        "width": c.width, "layers": c.n_layers, "heads": c.n_heads, "key/value heads": c.n_kv_heads,
+        "head width": c.head_width, "feed-forward width": c.hidden_width, "vocabulary": c.vocab_size,
+        "context length": c.context_length,
+    }  # fmt: skip
+    wrong = [f"{name} {value}" for name, value in sizes.items() if not 0 < value < 2**31]
+    if wrong:
+        raise InputError(f"{path}: {', '.join(wrong)}: expected whole numbers from 1 to 2^31-1; the header is damaged")
+    if c.n_layers * max(c.n_experts, 1) > _MOST_PARTS:
+        raise InputError(f"{path}: {c.n_layers} layers of {c.n_experts} experts cannot be; the header is damaged")
+    if c.n_heads % c.n_kv_heads or c.head_width % 2:
+        raise InputError(
+            f"{path}: {c.n_heads} heads of width {c.head_width} over {c.n_kv_heads} key/value heads: "
+            "expected a multiple and an even width; the header is damaged"
+        )
+    if c.n_experts < 0 or not (c.n_experts == 0 or 0 < c.n_active_experts <= c.n_experts):
+        raise InputError(
+            f"{path}: {c.n_active_experts} active of {c.n_experts} experts cannot be; the header is damaged"
+        )
+    if not (0 < c.norm_epsilon < 1 and 1 < c.rope_theta < 1e15):
+        raise InputError(f"{path}: norm epsilon {c.norm_epsilon} or RoPE base {c.rope_theta} is out of range")
+
+
+def check_rows(path: Path, spec: TensorSpec, kind: FloatType) -> int:
+    """Bytes of the tensor in this type; InputError where a row is not whole blocks."""
+    rows, columns = spec.matrix_shape
+    if columns % kind.block_elements:
+        raise InputError(
+            f"{path}: {spec.name} has rows of {columns} elements, {kind.label} needs a multiple of "
+            f"{kind.block_elements}; use f16 or f32 for this model"
+        )
+    return rows * kind.n_bytes(columns)
+
+
+def spec_named(config: ModelConfig, name: str) -> TensorSpec:
+    """The spec of one tensor, such as `embedding`."""
+    return next(spec for spec in tensor_specs(config) if spec.name == name)
