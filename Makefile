@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
 INSTALLED := $(VENV)/.installed
+# A signal does not reach Python while MPI waits, so a timer thread ends the process; before that all ranks show their stacks.
+UNDER_MPI := --with-mpi --timeout-method=thread -o faulthandler_timeout=150
 export PATH := $(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
@@ -30,7 +32,7 @@ test-unit: $(INSTALLED) ## the tests that need one process only
 	python -m pytest -q --ignore=tests/mpi
 
 test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
-	mpirun -np $* python -m pytest -q --with-mpi --timeout-method=thread tests/mpi
+	mpirun -np $* python -m pytest -q $(UNDER_MPI) tests/mpi
 
 check: $(INSTALLED) ## format, lint, strict types, import direction
 	ruff format --check .
@@ -46,7 +48,7 @@ bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 
 	python -m dllama_py bench --shape qwen3_0.6b --weights q40 --prompt-tokens 128 --steps 64
 
 soak: $(INSTALLED) ## 100,000 exchanges on 4 ranks
-	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q --with-mpi --timeout=1800 --timeout-method=thread tests/mpi/test_transport.py
+	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q $(UNDER_MPI) --timeout=1800 tests/mpi/test_transport.py
 
 clean: ## remove the environment and everything built; fetched models stay
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

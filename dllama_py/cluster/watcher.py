@@ -1,0 +1,100 @@
+"""The small process between an MPI launcher and a rank: it tells how the rank died, because nobody else can.
+
+A rank killed by a signal cannot speak, and the launcher ends the survivors with a signal that they cannot catch. So
+each process that the launcher starts keeps the rank as its child, says one line about a death, and passes on exit
+codes and signals. It imports as little as possible and uses no MPI. It leaves the launcher's control socket open
+until it ends itself, so that the launcher does not clean up before the line is out.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from types import FrameType
+
+from dllama_py.transport.environment import launched_rank
+
+WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
+CLUSTER_FAILED = 3  # exit code of errors.ClusterError
+SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
+
+HINTS = {
+    signal.SIGKILL: "out of memory? the kernel's log (dmesg) tells; use more ranks or a smaller --max-seq-len",
+    signal.SIGILL: "an instruction this CPU lacks; every host must compile its own kernels, caches cannot be copied",
+    signal.SIGBUS: "a mapped file became shorter or its disk failed; check the model file",
+    signal.SIGSEGV: "a fault in native code; please report it with the command line",
+    signal.SIGABRT: "native code gave up; its own message should stand above",
+}
+
+
+def is_wanted() -> bool:
+    """Whether an MPI launcher started this very process and no watcher stands above it yet."""
+    return launched_rank(os.environ) is not None and os.environ.get(WATCHER) != str(os.getppid())
+
+
+def watch() -> int:
+    """Run this program once more as a child and wait for its end; -> the exit code for the launcher.
+
+    The child has the same arguments, streams and open files. It dies with the watcher (on Linux).
+    """
+    watcher = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become_rank(watcher)
+    sent = _pass_on_signals(child)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    if -code in sent:
+        return 128 - code
+    sys.stderr.write(_obituary(-code) + "\n")
+    sys.stderr.flush()
+    _end_job()
+    return CLUSTER_FAILED
+
+
+def _end_job() -> None:
+    """Ask the launcher, in the rank's place, to end all ranks: the wire form of PMI-1's abort, which MPICH speaks.
+
+    Without it the job ends as well, but with a banner about the survivors and with their exit code.
+    """
+    control = os.environ.get("PMI_FD", "")
+    if control.isdecimal():
+        with contextlib.suppress(OSError):
+            os.write(int(control), f"cmd=abort exitcode={CLUSTER_FAILED}\n".encode())
+
+
+def _become_rank(watcher: int) -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != watcher:
+        os._exit(CLUSTER_FAILED)  # it died before the line above
+    os.environ[WATCHER] = str(watcher)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _pass_on_signals(child: int) -> set[int]:
+    """Forward what would end the watcher; -> a set that collects what was forwarded."""
+    sent: set[int] = set()
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        sent.add(number)
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:
+            pass
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, forward)
+    return sent
+
+
+def _obituary(number: int) -> str:
+    """One line: which rank, where, by what, and what may be behind it."""
+    rank = launched_rank(os.environ)
+    name = signal.Signals(number).name if number in signal.valid_signals() else "unknown"
+    hint = HINTS.get(number, "was it stopped by hand or by a limit?")  # type: ignore[call-overload]
+    return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({name}): {hint}"

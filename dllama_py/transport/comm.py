@@ -1,0 +1,93 @@
+"""What the ranks of a world say to each other, whatever carries it; and the world of one.
+
+Buffers are C-contiguous numpy arrays of any type. They travel as bytes, in both directions into memory that the
+caller owns; the receiver knows the length beforehand and a message of another length is an error.
+"""
+
+import socket
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+from numpy.typing import NDArray
+
+from dllama_py.errors import ClusterError
+
+Buffer = NDArray[Any]
+
+
+class PeerLost(ClusterError):
+    """A message failed, most likely because another rank is gone: that one, not this, knows the cause."""
+
+
+class Comm(Protocol):
+    """A fixed set of ranks, 0 to size - 1; rank 0 is the root. Only one thread of a process may use it."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Host name of every rank."""
+
+    def send(self, buffer: Buffer, to: int) -> None:
+        """Hand over the buffer; it may be changed afterwards."""
+
+    def recv(self, buffer: Buffer, source: int) -> None:
+        """Fill the buffer with one message; sleeps while it waits."""
+
+    def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
+        """Send and receive at once, spinning: the two buffers may differ in length and must not overlap."""
+
+    def broadcast(self, buffer: Buffer, root: int = 0) -> None:
+        """The root's bytes into every rank's buffer, spinning."""
+
+    def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
+        """As broadcast, for waits of unknown length: after a few milliseconds the rank sleeps and leaves its core."""
+
+    def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
+        """Every rank's bytes into receive[rank] at the root, lengths may differ; the others pass None."""
+
+    def barrier(self) -> None:
+        """Return when all ranks have come here; sleeps while it waits."""
+
+    def abort(self, code: int) -> NoReturn:
+        """End every process of the world now, with this exit code."""
+
+
+class SoloComm:
+    """One process by itself; needs no MPI."""
+
+    rank = 0
+    size = 1
+
+    def __init__(self) -> None:
+        self.hosts = (socket.gethostname(),)
+
+    def send(self, buffer: Buffer, to: int) -> None:
+        raise ValueError(f"rank {to} does not exist in a world of 1")
+
+    def recv(self, buffer: Buffer, source: int) -> None:
+        raise ValueError(f"rank {source} does not exist in a world of 1")
+
+    def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
+        raise ValueError(f"rank {partner} does not exist in a world of 1")
+
+    def broadcast(self, buffer: Buffer, root: int = 0) -> None:
+        """Nobody else needs it."""
+
+    def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
+        """Nobody else needs it."""
+
+    def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
+        if receive is None:
+            raise ValueError("the root gathers into one buffer a rank")
+        receive[0][...] = send
+
+    def barrier(self) -> None:
+        """Nobody else can be late."""
+
+    def abort(self, code: int) -> NoReturn:
+        raise SystemExit(code)

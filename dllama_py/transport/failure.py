@@ -1,0 +1,76 @@
+"""How a world ends when one of its ranks cannot go on: the cause is told once, and nobody waits for ever."""
+
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from dllama_py.errors import DllamaError
+from dllama_py.transport.comm import Comm, PeerLost
+
+PATIENCE_S = 3.0
+INTERRUPTED = 130  # as a shell reports Ctrl-C
+BUG = 1
+
+
+@contextmanager
+def abort_on_exception(comm: Comm) -> Iterator[None]:
+    """Around all that a rank does after it has joined: an exception is told on standard error and ends every rank.
+
+    A DllamaError gives one line, anything else its traceback. SystemExit passes, it means that all ranks leave. In
+    a world of one nothing is caught. A rank that only lost touch with another waits first: the one that knows the
+    cause, or the watcher above it, will have ended the job by then.
+    """
+    if comm.size == 1:
+        yield
+        return
+    try:
+        yield
+    except PeerLost as error:
+        time.sleep(PATIENCE_S)
+        _abort(comm, f"{error}\n", error.exit_code)
+    except DllamaError as error:
+        _abort(comm, f"{error}\n", error.exit_code)
+    except KeyboardInterrupt:
+        comm.abort(INTERRUPTED)
+    except Exception as error:
+        _abort(comm, f"{error!r}\n{traceback.format_exc()}", BUG)
+
+
+def _abort(comm: Comm, text: str, code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"rank {comm.rank} on {comm.hosts[comm.rank]}: {text}")
+    sys.stderr.flush()
+    comm.abort(code)
+
+
+@contextmanager
+def agreed(comm: Comm) -> Iterator[None]:
+    """Around a step that all ranks take and that may end in a DllamaError, on one of them or on several.
+
+    If none fails, all go on. Else the lowest failing rank raises its own error, which it will explain, and all
+    others leave quietly (SystemExit) with the same exit code. Inside, no rank may wait for another.
+    """
+    failure: DllamaError | None = None
+    try:
+        yield
+    except DllamaError as error:
+        failure = error
+    code, rank = _first_failure(comm, failure.exit_code if failure else 0)
+    if failure is not None and rank == comm.rank:
+        raise failure
+    if code:
+        raise SystemExit(code)
+
+
+def _first_failure(comm: Comm, own_code: int) -> tuple[int, int]:
+    """-> (exit code, rank) of the lowest rank that failed; (0, 0) if none did."""
+    own = np.array([own_code], np.int64)
+    codes = np.zeros((comm.size, 1), np.int64)
+    comm.gather(own, list(codes) if comm.rank == 0 else None)
+    comm.broadcast_idle(codes)
+    failed = np.flatnonzero(codes[:, 0])
+    return (int(codes[failed[0], 0]), int(failed[0])) if failed.size else (0, 0)

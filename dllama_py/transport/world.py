@@ -1,0 +1,50 @@
+"""Which world this process belongs to: the one its launcher made, or one of its own.
+
+A launcher that the MPI library does not understand gives N worlds of one, each of which would answer by itself at
+full speed; the sizes that launchers leave in the environment, or DLLAMA_EXPECT_RANKS, expose that.
+"""
+
+import os
+from collections.abc import Mapping
+
+from dllama_py.errors import ClusterError
+from dllama_py.transport.comm import Comm, SoloComm
+from dllama_py.transport.environment import launched_rank, launched_size
+
+EXPECT = "DLLAMA_EXPECT_RANKS"
+
+
+def open_world(environment: Mapping[str, str] = os.environ) -> Comm:
+    """The world of all ranks under an MPI launcher, else a world of one, which needs no MPI.
+
+    ClusterError when MPI is missing or its world has not the expected size.
+    """
+    comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
+    check_size(comm.size, environment)
+    return comm
+
+
+def check_size(size: int, environment: Mapping[str, str]) -> None:
+    """Compare a world's size with what the launcher and the user said it would be."""
+    launched = launched_size(environment)
+    if launched is not None and launched != size:
+        raise ClusterError(
+            f"the launcher started {launched} ranks, but MPI gives each a world of {size}: mpirun and the MPI library "
+            "are of different makes; use the mpirun of this environment (.venv/bin/mpirun)"
+        )
+    wanted = environment.get(EXPECT, str(size))
+    if wanted != str(size):
+        raise ClusterError(
+            f"this is a world of {size}, but {EXPECT} says {wanted}: start it with mpirun -np {wanted}, "
+            "or unset the variable"
+        )
+
+
+def _open_mpi() -> Comm:
+    try:
+        from dllama_py.transport.mpi import MpiComm
+    except (ImportError, RuntimeError) as error:
+        raise ClusterError(
+            f"started by an MPI launcher, but MPI cannot be loaded ({str(error).splitlines()[0]}): pip install mpich"
+        ) from error
+    return MpiComm()

@@ -1,0 +1,45 @@
+"""A rank that exchanges for ever until something happens to it: python exchange.py FOLDER [raise|usage|lost|count]."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from dllama_py.cluster import watcher
+
+
+def main() -> None:
+    if watcher.is_wanted():
+        sys.exit(watcher.watch())
+    run(Path(sys.argv[1]), sys.argv[2])
+
+
+def run(folder: Path, event: str) -> None:
+    import numpy as np
+
+    from dllama_py.errors import UsageError
+    from dllama_py.transport.failure import abort_on_exception, agreed
+    from dllama_py.transport.world import open_world
+
+    comm = open_world()
+    (folder / f"rank{comm.rank}.pid").write_text(str(os.getpid()))
+    values, received = np.ones(64, np.float32), np.ones(64, np.float32)
+    with abort_on_exception(comm):
+        if event == "usage":
+            try:
+                with agreed(comm):
+                    if comm.rank == 0:
+                        raise UsageError("no such model")
+            except UsageError as error:
+                sys.stderr.write(f"{error}\n")
+                sys.exit(error.exit_code)
+        for distance in [1, 2] * 20_000:
+            comm.exchange(values, received, comm.rank ^ distance)
+            time.sleep(0.001)
+            if event == "raise" and comm.rank == 2:
+                raise RuntimeError("a bug in layer 1")
+            if event == "done":
+                return
+
+
+main()

@@ -1,0 +1,131 @@
+# make test-mpi-4, or: mpirun -np 4 python -m pytest --with-mpi tests/mpi/test_transport.py
+import os
+import time
+
+import numpy as np
+import pytest
+
+from dllama_py.errors import InputError
+from dllama_py.transport.codecs import CODECS
+from dllama_py.transport.comm import Comm
+from dllama_py.transport.failure import agreed
+from dllama_py.transport.metered import MeteredComm, Traffic
+from dllama_py.transport.mpi import MpiComm
+from dllama_py.transport.tree import TreeAllReduce
+from tests.support.tree import naive_tree, parts_of_ranks
+
+pytestmark = pytest.mark.mpi
+
+LENGTHS = (32, 64, 576, 1024, 4128, 16384, 100_000)
+SHORT, LONG = 10**9, 0
+
+
+@pytest.mark.parametrize("exchange", ["f32", "bf16", "q80"])
+@pytest.mark.parametrize("long_from", [SHORT, LONG])
+def test_all_reduce_gives_the_bits_of_the_naive_tree(comm: Comm, exchange: str, long_from: int) -> None:
+    all_reduce = TreeAllReduce(comm, CODECS[exchange], max(LENGTHS), long_from)
+    for n_values in LENGTHS:
+        parts = parts_of_ranks(comm.size, n_values, exchange)
+        values = parts[comm.rank].copy()
+        all_reduce(values)
+        assert values.tobytes() == naive_tree(parts, exchange).tobytes(), n_values
+
+
+@pytest.mark.mpi(sizes=(4,))
+@pytest.mark.parametrize("long_from", [SHORT, LONG])
+def test_neighbours_first_a_thousand_times(comm: Comm, long_from: int) -> None:
+    own = np.full(256, (1e8, 1, -1e8, 1)[comm.rank], np.float32)
+    all_reduce = TreeAllReduce(comm, CODECS["f32"], 256, long_from)
+    for _ in range(int(os.environ.get("DLLAMA_SOAK_ROUNDS", "1000"))):
+        values = own.copy()
+        all_reduce(values)
+        assert not values.any()  # left to right by rank it would be 1
+
+
+@pytest.mark.mpi(sizes=(2, 4, 8))
+def test_messages_above_the_limit_go_in_pieces(comm: Comm) -> None:
+    pieces = MpiComm(chunk_bytes=1024)
+    message = np.random.default_rng(1).integers(0, 256, (1 << 20) + 1, np.uint8)
+    received = np.zeros_like(message)
+    if comm.rank == 0:
+        pieces.send(message, 1)
+    elif comm.rank == 1:
+        pieces.recv(received, 0)
+        assert received.tobytes() == message.tobytes()
+
+    spread = message.copy() if comm.rank == 0 else np.zeros_like(message)
+    pieces.broadcast(spread)
+    assert spread.tobytes() == message.tobytes()
+    spread[...] = message if comm.rank == comm.size - 1 else 0
+    pieces.broadcast_idle(spread, root=comm.size - 1)
+    assert spread.tobytes() == message.tobytes()
+
+    partner = comm.rank ^ 1
+    n_own, n_partner = 5000 + comm.rank, 5000 + partner  # unequal lengths
+    received[...] = 0
+    pieces.exchange(message[:n_own], received[:n_partner], partner)
+    assert received[:n_partner].tobytes() == message[:n_partner].tobytes()
+    assert not received[n_partner:].any()
+
+
+def test_gather_takes_unequal_buffers(comm: Comm) -> None:
+    own = np.full(comm.rank + 1, comm.rank, np.int32)
+    parts = [np.full(rank + 1, -1, np.int32) for rank in range(comm.size)]
+    comm.gather(own, parts if comm.rank == 0 else None)
+    if comm.rank == 0:
+        assert [part.tolist() for part in parts] == [[rank] * (rank + 1) for rank in range(comm.size)]
+
+
+def test_an_empty_message_is_a_message(comm: Comm) -> None:
+    comm.broadcast(np.empty(0, np.float32))
+    comm.gather(np.empty(0, np.float32), [np.empty(0, np.float32)] * comm.size if comm.rank == 0 else None)
+
+
+def test_every_rank_knows_all_hosts(comm: Comm) -> None:
+    assert len(comm.hosts) == comm.size
+    assert all(comm.hosts)
+
+
+@pytest.mark.mpi(sizes=(2, 4))
+def test_traffic_is_counted(comm: Comm) -> None:
+    metered = MeteredComm(comm)
+    values = np.ones(1024, np.float32)
+    all_reduce = TreeAllReduce(metered, CODECS["q80"], 1024, SHORT)
+    before = metered.traffic
+    all_reduce(values)
+    used = metered.traffic - before
+    steps = {2: 1, 4: 2}[comm.size]
+    assert (used.sent_bytes, used.received_bytes, used.messages) == (steps * 1088, steps * 1088, steps)
+    assert 0 < used.seconds < 10
+    assert before == Traffic()
+
+
+@pytest.mark.mpi(sizes=(2, 4))
+def test_an_idle_rank_leaves_its_core(comm: Comm) -> None:
+    token = np.zeros(4, np.uint8)
+    comm.barrier()
+    started, burnt = time.monotonic(), time.process_time()
+    if comm.rank == 0:
+        time.sleep(1.5)
+        token[...] = 1, 2, 3, 4
+    comm.broadcast_idle(token)
+    assert token.tolist() == [1, 2, 3, 4]
+    assert (time.process_time() - burnt) / (time.monotonic() - started) < 0.05
+
+
+@pytest.mark.mpi(sizes=(2, 4))
+def test_ranks_agree_on_a_failure_of_one(comm: Comm) -> None:
+    def step() -> None:
+        with agreed(comm):
+            if comm.rank == 1:
+                raise InputError("the file is short")
+
+    with pytest.raises(InputError if comm.rank == 1 else SystemExit) as caught:
+        step()
+    if comm.rank != 1:
+        assert caught.value.code == 2
+
+
+def test_agreement_without_failure_goes_on(comm: Comm) -> None:
+    with agreed(comm):
+        pass
