@@ -6,7 +6,6 @@ codes and signals. It imports as little as possible and uses no MPI. It leaves t
 until it ends itself, so that the launcher does not clean up before the line is out.
 """
 
-import contextlib
 import os
 import signal
 import sys
@@ -61,8 +60,10 @@ def _end_job() -> None:
     """
     control = os.environ.get("PMI_FD", "")
     if control.isdecimal():
-        with contextlib.suppress(OSError):
+        try:
             os.write(int(control), f"cmd=abort exitcode={CLUSTER_FAILED}\n".encode())
+        except OSError:
+            pass  # the launcher is gone already
 
 
 def _become_rank(watcher: int) -> None:

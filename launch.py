@@ -1,0 +1,25 @@
+"""Fetch a known model and start it: python launch.py [NAME] [--nodes N] [--skip-run]. Without a name: list them."""
+
+import os
+import sys
+from pathlib import Path
+
+CLONE = Path(__file__).resolve().parent
+ENVIRONMENT = CLONE / ".venv"
+
+
+def main() -> int:
+    python = ENVIRONMENT / "bin" / "python"
+    if Path(sys.prefix) != ENVIRONMENT and python.exists():
+        os.execv(python, [str(python), __file__, *sys.argv[1:]])
+    if sys.prefix == sys.base_prefix:
+        print("There is no environment yet: run `make install`, or `make run` to see it work at once.", file=sys.stderr)
+        return 2
+
+    from dllama_py.cluster.launcher import launch
+
+    return launch(sys.argv[1:], CLONE / "models", print)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
