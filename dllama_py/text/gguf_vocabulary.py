@@ -39,7 +39,9 @@ def from_metadata(metadata: Mapping[str, Any]) -> tuple[Backend, SpecialIds]:
     tokens: list[str] = list(_required(metadata, "tokens"))
     types = [int(kind) for kind in metadata.get(_KEY + "token_type", ())] or [1] * len(tokens)
     if len(types) != len(tokens):
-        raise InputError(f"tokenizer.ggml.token_type has {len(types)} entries for {len(tokens)} tokens; expected as many")
+        raise InputError(
+            f"tokenizer.ggml.token_type has {len(types)} entries for {len(tokens)} tokens; expected as many"
+        )
     while types and types[-1] == TokenType.UNUSED:
         types.pop()
     del tokens[len(types) :]
@@ -63,9 +65,9 @@ def _backend(tokens: list[str], merges: Iterable[Any], rule: SplitRule) -> Backe
         backend = Backend(BPE(vocab=vocab, merges=pairs, ignore_merges=rule.ignore_merges))
     except Exception as error:  # the library raises a bare Exception for a merge of unknown tokens
         raise InputError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
-    backend.normalizer = rule.normalizer()  # type: ignore[assignment]
-    backend.pre_tokenizer = rule.pre_tokenizer()  # type: ignore[assignment]
-    backend.decoder = ByteLevel()  # type: ignore[assignment]
+    backend.normalizer = rule.normalizer()
+    backend.pre_tokenizer = rule.pre_tokenizer()
+    backend.decoder = ByteLevel()
     return backend
 
 

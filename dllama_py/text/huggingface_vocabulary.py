@@ -4,21 +4,24 @@ import json
 import re
 from typing import Any
 
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from dllama_py.errors import InputError
 from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, from_settings
 
-# Some vocabularies mark tokens of this look (fill-in-the-middle, file separators) as ordinary; users must not forge them.
+# Some vocabularies mark tokens of this look (fill-in-the-middle, file separators) as ordinary; a user must not forge
+# them.
 _CONTROL_LOOK = re.compile(r"<\|.*\|>|<｜.*｜>", re.DOTALL)
 
 
 def from_json(data: bytes, settings: HuggingFaceSettings) -> tuple[Backend, SpecialIds]:
     """InputError if the bytes are not a tokenizer.json or the settings name unknown tokens."""
     try:
-        backend = Backend.from_buffer(_with_control_tokens(data))
+        backend = Backend.from_buffer(data)
     except Exception as error:  # the library raises a bare Exception
         raise InputError(f"tokenizer.json cannot be read: {error}; copy it again from the model's page") from error
+    _mark_control_tokens(backend)
     backend.no_truncation()
     backend.no_padding()
     return backend, from_settings(settings, backend.token_to_id, backend.encode("").ids)
@@ -46,12 +49,12 @@ def _decoder_steps(backend: Backend) -> list[dict[str, Any]]:
     return steps
 
 
-def _with_control_tokens(data: bytes) -> bytes:
-    parsed = json.loads(data)
-    tokens = parsed.get("added_tokens") or []
-    disguised = [token for token in tokens if not token["special"] and _CONTROL_LOOK.fullmatch(token["content"])]
-    if not disguised:
-        return data
-    for token in disguised:
-        token["special"] = True
-    return json.dumps(parsed).encode()
+def _mark_control_tokens(backend: Backend) -> None:
+    tokens = backend.get_added_tokens_decoder().values()
+    backend.add_special_tokens(
+        [
+            AddedToken(token.content, special=True, normalized=False, lstrip=token.lstrip, rstrip=token.rstrip)
+            for token in tokens
+            if not token.special and _CONTROL_LOOK.fullmatch(token.content)
+        ]
+    )

@@ -79,7 +79,9 @@ def _named(token: Any, id_of: Callable[[str], int | None]) -> list[int]:
         return []
     id = id_of(text)
     if id is None:
-        raise InputError(f"tokenizer_config.json names {text!r} as begin or end token; tokenizer.json has no such token")
+        raise InputError(
+            f"tokenizer_config.json names {text!r} as begin or end token; tokenizer.json has no such token"
+        )
     return [id]
 
 

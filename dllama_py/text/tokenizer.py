@@ -46,7 +46,9 @@ class Tokenizer:
         """From a Hugging Face folder; InputError names a file that is missing or no JSON."""
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise InputError(f"{folder} has no tokenizer.json; it is needed to read text; copy it from the model's page")
+            raise InputError(
+                f"{folder} has no tokenizer.json; it is needed to read text; copy it from the model's page"
+            )
         names = ("tokenizer_config", "config", "generation_config")
         return cls.from_json(path.read_bytes(), **{name: _read_json(folder / f"{name}.json") for name in names})
 

@@ -1,0 +1,63 @@
+"""How long one rendering of a template may take and how much it may make. Knows nothing of Jinja's syntax."""
+
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any, NoReturn
+
+from jinja2 import TemplateError
+
+MAX_SECONDS = 5.0
+MAX_CHARACTERS = 4_000_000  # written by one rendering, and in any value made on the way
+MAX_NUMBER = 1_000_000  # as an argument or a factor; nothing a prompt needs is larger
+
+
+class Budget:
+    """What is left for one rendering; every overrun is a TemplateError."""
+
+    def __init__(self) -> None:
+        self._deadline = monotonic() + MAX_SECONDS
+        self._written = 0  # characters, also those kept in variables and macros
+
+    def check_time(self) -> None:
+        if monotonic() > self._deadline:
+            refuse(f"it did not end within {MAX_SECONDS:g} seconds")
+
+    def spend(self, written: Any) -> None:
+        self.check_time()
+        self._written += weight(written)
+        check_size(self._written)
+
+
+current: ContextVar[Budget] = ContextVar("current")  # of the rendering in this thread
+
+
+def refuse(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def check_size(size: int) -> None:
+    if size > MAX_CHARACTERS:
+        refuse(f"it makes more than {MAX_CHARACTERS} characters")
+
+
+def check_number(value: Any) -> None:
+    if isinstance(value, int) and abs(value) > MAX_NUMBER:
+        refuse(f"it uses a number above {MAX_NUMBER}")
+
+
+def weight(value: Any) -> int:
+    """About the characters of a value when written; counting ends where the limit is passed."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return _summed(item for pair in value.items() for item in pair)
+    return _summed(value) if isinstance(value, list | tuple) else 1
+
+
+def _summed(values: Any) -> int:
+    total = 0
+    for value in values:
+        total += 1 + weight(value)
+        if total > MAX_CHARACTERS:
+            break
+    return total

@@ -1,0 +1,140 @@
+"""Chat messages to a prompt, by the model's own template. The only builder of chat prompts: chat, server and tests.
+
+Knows where templates are kept and how to run them; the sandbox they run in and the shield around users' words are
+next door.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from dllama_py.errors import InputError
+from dllama_py.text.sandbox import PromptEnvironment, render
+from dllama_py.text.shield import Shield
+from dllama_py.text.tokenizer import Tokenizer
+
+Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]]
+
+_KEY = "tokenizer.chat_template"
+
+
+class ChatTemplate:
+    """The named templates of a model: `default`, and perhaps `tool_use` for requests with tools."""
+
+    def __init__(self, sources: Mapping[str, str], tokenizer: Tokenizer) -> None:
+        self._sources = dict(sources)
+        self._tokenizer = tokenizer
+        self._environment = PromptEnvironment()
+
+    @classmethod
+    def from_folder(cls, folder: Path, tokenizer: Tokenizer) -> "ChatTemplate":
+        """From a Hugging Face folder: chat_template.jinja before chat_template in tokenizer_config.json."""
+        config = folder / "tokenizer_config.json"
+        found = json.loads(config.read_bytes()).get("chat_template") if config.is_file() else None
+        named = found if isinstance(found, list) else [{"name": "default", "template": found}] if found else []
+        sources = {entry["name"]: entry["template"] for entry in named}
+        for path in sorted(folder.glob("additional_chat_templates/*.jinja")):
+            sources[path.stem] = path.read_text("utf-8")
+        own = folder / "chat_template.jinja"
+        if own.is_file():
+            sources["default"] = own.read_text("utf-8")
+        return cls(sources, tokenizer)
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any], tokenizer: Tokenizer) -> "ChatTemplate":
+        """From tokenizer.chat_template and tokenizer.chat_template.NAME."""
+        sources = {key.removeprefix(_KEY + "."): metadata[key] for key in metadata if key.startswith(_KEY + ".")}
+        if _KEY in metadata:
+            sources["default"] = metadata[_KEY]
+        return cls(sources, tokenizer)
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._sources)
+
+    def render(
+        self,
+        messages: Messages,
+        *,
+        tools: Tools | None = None,
+        add_generation_prompt: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The prompt as text, as Hugging Face renders it. options: further variables, as enable_thinking.
+
+        InputError, in one line, if there is no template, if it refuses, fails or takes too much, or a message is
+        malformed. To get ids use `encode`: in this text a user's words and control tokens look the same.
+        """
+        variables = {**(options or {}), "add_generation_prompt": add_generation_prompt, "tools": tools or None}
+        return self._render(self._source(tools), variables | {"messages": [_message(message) for message in messages]})
+
+    def encode(
+        self,
+        messages: Messages,
+        *,
+        tools: Tools | None = None,
+        add_generation_prompt: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """The prompt as ids: control tokens come from the template alone, and there is one begin token if any."""
+        source = self._source(tools)
+        said = {"messages": [_message(message) for message in messages], "tools": tools or None}
+        shield = Shield(self._tokenizer, [source, said])
+        variables = {**(options or {}), "add_generation_prompt": add_generation_prompt, **shield.cover(said)}
+        ids = shield.encode(self._render(source, variables))
+        special = self._tokenizer.special_ids
+        if special.bos_id is None or not special.add_bos or ids[:1] == [special.bos_id]:
+            return ids
+        return [special.bos_id, *ids]
+
+    def _source(self, tools: Tools | None) -> str:
+        wanted = ("tool_use", "default") if tools else ("default",)
+        source = next((self._sources[name] for name in wanted if name in self._sources), None)
+        if source is None:
+            raise InputError(
+                "the model has no chat template, so it cannot chat; expected one in its tokenizer files; "
+                "use a model tuned for chat, or plain completions"
+            )
+        if tools and "tools" not in source:
+            raise InputError("tools not supported: the model's chat template has no place for them; ask without tools")
+        return source
+
+    def _render(self, source: str, variables: dict[str, Any]) -> str:
+        ids = self._tokenizer.special_ids
+        names = {"bos_token": ids.bos_id, "eos_token": ids.eos_id}
+        tokens = {name: self._tokenizer.token_text(id) for name, id in names.items() if id is not None}
+        try:
+            return render(self._environment, source, tokens | variables)
+        except TemplateError as error:
+            raise InputError(f"the chat template refused: {_one_line(error)}") from error
+        except Exception as error:  # whatever Python raises in an operation that the template asks for
+            raise InputError(f"the chat template failed: {type(error).__name__}: {_one_line(error)}") from error
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message with its content as one string: a list of text parts is joined."""
+    if not isinstance(message.get("role"), str):
+        raise InputError(f"a chat message has the role {message.get('role')!r}; expected a name such as 'user'")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(map(_part_text, content))
+    if not isinstance(content, str | None):
+        raise InputError(f"a chat message has a {type(content).__name__} as content; expected a text or text parts")
+    return {**message, "content": content}
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
+        return str(part["text"])
+    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+    raise InputError(f"a chat message holds a part of type {kind!r}; only parts of type 'text' can be read")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,82 @@
+"""Keeps words of users from being read as control tokens, without changing what a chat template sees of other words.
+
+Before rendering, each control token spelled in a user's text, and each fragment at its ends that could be completed
+to one, is broken by a character that occurs nowhere else. Control tokens are looked for in the rendered text as it
+is, so only the template can yield them; the text between them is encoded without the breaks and with control tokens
+off. A text without breaks is encoded as a whole, so ordinary prompts get the very ids of the plain rendering.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from dllama_py.text.tokenizer import Tokenizer
+
+_PRIVATE_USE = [chr(code) for code in range(0xF8FF, 0xDFFF, -1)]
+
+
+class Shield:
+    """For one prompt: cover what users say, render, then encode."""
+
+    def __init__(self, tokenizer: Tokenizer, known: Iterable[Any]) -> None:
+        """known: everything that may get into the prompt; the breaking character is one that none of it holds."""
+        self._tokenizer = tokenizer
+        self._controls = tokenizer.special_texts()
+        self._longest = max(map(len, self._controls), default=0)
+        starts = "|".join(re.escape(text) for text in sorted(self._controls))
+        self._start = re.compile(f"(?=(?:{starts}))." if starts else "(?!)", re.DOTALL)
+        used = set().union(*_strings(list(known)))
+        self._break = next(character for character in _PRIVATE_USE if character not in used)
+
+    def cover(self, value: Any) -> Any:
+        """The same value with every text in it, at any depth, made harmless."""
+        if isinstance(value, str):
+            return self._covered(value)
+        if isinstance(value, dict):
+            return {self.cover(key): self.cover(item) for key, item in value.items()}
+        return [self.cover(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def encode(self, rendered: str) -> list[int]:
+        """Ids of a rendered prompt, without a begin token of the tokenizer's own."""
+        if self._break not in rendered:
+            return self._tokenizer.encode(rendered, bos=False)
+        ids: list[int] = []
+        done = 0
+        for id, (start, stop) in self._tokenizer.spans(rendered):
+            if self._tokenizer.is_special(id):
+                ids += [*self._plain(rendered[done:start]), id]
+                done = stop
+        return ids + self._plain(rendered[done:])
+
+    def _plain(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text.replace(self._break, ""), special=False, bos=False)
+
+    def _covered(self, text: str) -> str:
+        places = {match.end() for match in self._start.finditer(text)} | self._breaks_at_ends(text)
+        edges = [0, *sorted(places), len(text)]
+        return self._break.join(text[start:stop] for start, stop in pairwise(edges))
+
+    def _breaks_at_ends(self, text: str) -> set[int]:
+        """Where a control token could arise with what stands before or after; templates may trim white space."""
+        if text.isidentifier():  # roles, keys and names, which templates compare
+            return set()
+        end, begin = len(text.rstrip()), len(text) - len(text.lstrip())
+        tails = range(max(begin, end - self._longest), end)
+        places = {
+            start + 1 for start in tails if any(control.startswith(text[start:end]) for control in self._controls)
+        }
+        heads = (text[begin:stop] for stop in range(begin + 1, min(end, begin + self._longest) + 1))
+        if any(control.endswith(head) for head in heads for control in self._controls):
+            places.add(begin)
+        return places
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _strings([*value.keys(), *value.values()])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
