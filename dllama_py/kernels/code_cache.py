@@ -1,0 +1,59 @@
+"""Where compiled kernels are kept: a folder per kernel sources, numba version and CPU.
+
+numba looks only at the source file of the function itself, so a change in a module it calls would go unseen,
+and code compiled for one CPU must never be loaded on another. A folder named by a hash of all three is right
+in both cases. One process of a host compiles while the others sleep on a file lock (numba issues 4807, 10128:
+its cache is unsafe while several processes fill it).
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from dllama_py.home import home_folder
+
+
+def folder() -> Path:
+    """The cache folder of this code on this CPU; it need not exist yet."""
+    return home_folder() / "kernels" / _fingerprint()
+
+
+def point_numba_at_it() -> None:
+    """Must run before numba is imported. A NUMBA_CACHE_DIR of the user's stays in force."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder()))
+
+
+@contextmanager
+def compiling_alone() -> Iterator[None]:
+    """While one process of this host is inside, the others sleep; the kernel frees the lock of a dead process."""
+    target = Path(os.environ["NUMBA_CACHE_DIR"])
+    target.mkdir(parents=True, exist_ok=True)
+    with open(target / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    for fact in (version("numba"), version("llvmlite"), platform.python_version(), _cpu()):
+        digest.update(fact.encode())
+    return digest.hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """CPU model and features, and numba's overrides of them."""
+    overrides = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
+    wanted = ("model name", "flags", "Features", "CPU part")
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    facts = sorted({line for line in lines if line.startswith(wanted)})
+    return "\n".join([platform.machine(), *facts, *overrides])

@@ -1,0 +1,171 @@
+"""Between the projections and attention: head norms, RoPE, and writing keys and values into the cache.
+
+Cache pages hold 64 positions of one KV head: keys as [E, 64], so that 16 positions are one vector in attention;
+values as [64, E]. A page of all local KV heads is contiguous: [kv heads, E * 64].
+"""
+
+from functools import cache
+from typing import Any
+
+from numba import njit
+
+from dllama_py.kernels.constants import constant, number_of
+from dllama_py.kernels.elementary import inverse_rms, normalized
+from dllama_py.kernels.program import Kernel, argument, share
+from dllama_py.kernels.vectors import (
+    evens,
+    fma,
+    fma_f32,
+    get_f32,
+    get_i16,
+    get_i32,
+    get_i64,
+    load_f32,
+    mul_f32,
+    neg_f32,
+    odds,
+    set_f32,
+    set_i16,
+    set_i32,
+    store_f16,
+    store_f32,
+    zip_high,
+    zip_low,
+)
+
+PAGE = 64  # positions
+
+# Argument words.
+N_ROWS, Q, K, V, Q_STRIDE, KV_STRIDE, Q_HEADS, KV_HEADS, HEAD_WIDTH = range(9)
+Q_NORM, K_NORM, EPSILON, COS, SIN, ROWS, K_CACHE, V_CACHE = range(9, 17)
+
+# An entry of ROWS, int64 words: position, and the address of the slot's page table.
+ROW_BYTES, ROW_POSITION, ROW_TABLE = 16, 0, 8
+
+
+@cache
+def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
+    """Norms and turns query heads in place; norms, turns and stores key heads; stores value heads.
+
+    Words: N_ROWS (address); Q, K, V float32 with strides; head counts and HEAD_WIDTH; Q_NORM, K_NORM weights (0: no
+    norm), EPSILON (address); COS, SIN float32 [positions, E/2]; ROWS (position, table) pairs; K_CACHE,
+    V_CACHE of the layer.
+    """
+    half, adjacent = int(half_cache), int(adjacent_pairs)
+
+    def prepare(args: int, thread: int, threads: int) -> None:
+        walk_heads(constant(half), constant(adjacent), args, thread, threads)
+
+    return Kernel(prepare, f"prepare_heads_{half}{adjacent}")
+
+
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -> None:
+    """Items are (row, head) over query, key and value heads."""
+    q_heads, kv_heads, width = argument(args, Q_HEADS), argument(args, KV_HEADS), argument(args, HEAD_WIDTH)
+    n_heads = q_heads + 2 * kv_heads
+    first, end = share(get_i64(argument(args, N_ROWS)) * n_heads, thread, threads)
+    for item in range(first, end):
+        row, head = item // n_heads, item % n_heads
+        entry = argument(args, ROWS) + row * ROW_BYTES
+        position = get_i64(entry + ROW_POSITION)
+        if head < q_heads:
+            x = argument(args, Q) + row * argument(args, Q_STRIDE) + head * 4 * width
+            norm_and_turn(adjacent, args, x, argument(args, Q_NORM), position)
+            continue
+        kv_head = (head - q_heads) % kv_heads
+        at = page_of(entry, position) * kv_heads + kv_head
+        if head < q_heads + kv_heads:
+            x = argument(args, K) + row * argument(args, KV_STRIDE) + kv_head * 4 * width
+            norm_and_turn(adjacent, args, x, argument(args, K_NORM), position)
+            store_key(half, x, argument(args, K_CACHE), at, position % PAGE, width)
+        else:
+            x = argument(args, V) + row * argument(args, KV_STRIDE) + kv_head * 4 * width
+            store_value(half, x, argument(args, V_CACHE), at, position % PAGE, width)
+
+
+@njit(forceinline=True)  # type: ignore[untyped-decorator]
+def page_of(entry: int, position: int) -> Any:
+    """Number of the page that holds a position of the row's slot."""
+    return get_i64(get_i64(entry + ROW_TABLE) + 8 * (position // PAGE))
+
+
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def norm_and_turn(adjacent: Any, args: int, x: int, weight: int, position: int) -> None:
+    """rms norm (where there is a weight), then RoPE, of one head in place."""
+    width = argument(args, HEAD_WIDTH)
+    if weight != 0:
+        inverse = inverse_rms(x, width, get_f32(argument(args, EPSILON)))
+        for i in range(0, 4 * width, 64):
+            store_f32(x + i, normalized(x + i, weight + i, inverse))
+    cos, sin = argument(args, COS) + position * 2 * width, argument(args, SIN) + position * 2 * width
+    if number_of(adjacent):
+        turn_adjacent(x, cos, sin, width // 2)
+    else:
+        turn_halves(x, cos, sin, width // 2)
+
+
+@njit(forceinline=True)  # type: ignore[untyped-decorator]
+def turn_adjacent(x: int, cos: int, sin: int, n_pairs: int) -> None:
+    """Pairs (2i, 2i+1)."""
+    i = 0
+    while i + 16 <= n_pairs:
+        low, high = load_f32(x + 8 * i), load_f32(x + 8 * i + 64)
+        a, b, c, s = evens(low, high), odds(low, high), load_f32(cos + 4 * i), load_f32(sin + 4 * i)
+        turned_a, turned_b = fma_f32(a, c, neg_f32(mul_f32(b, s))), fma_f32(a, s, mul_f32(b, c))
+        store_f32(x + 8 * i, zip_low(turned_a, turned_b))
+        store_f32(x + 8 * i + 64, zip_high(turned_a, turned_b))
+        i += 16
+    while i < n_pairs:
+        turn_pair(x + 8 * i, x + 8 * i + 4, get_f32(cos + 4 * i), get_f32(sin + 4 * i))
+        i += 1
+
+
+@njit(forceinline=True)  # type: ignore[untyped-decorator]
+def turn_halves(x: int, cos: int, sin: int, n_pairs: int) -> None:
+    """Pairs (i, i + n_pairs)."""
+    y = x + 4 * n_pairs
+    i = 0
+    while i + 16 <= n_pairs:
+        a, b, c, s = load_f32(x + 4 * i), load_f32(y + 4 * i), load_f32(cos + 4 * i), load_f32(sin + 4 * i)
+        store_f32(x + 4 * i, fma_f32(a, c, neg_f32(mul_f32(b, s))))
+        store_f32(y + 4 * i, fma_f32(a, s, mul_f32(b, c)))
+        i += 16
+    while i < n_pairs:
+        turn_pair(x + 4 * i, y + 4 * i, get_f32(cos + 4 * i), get_f32(sin + 4 * i))
+        i += 1
+
+
+@njit(forceinline=True)  # type: ignore[untyped-decorator]
+def turn_pair(x: int, y: int, c: float, s: float) -> None:
+    a, b = get_f32(x), get_f32(y)
+    set_f32(x, fma(a, c, -(b * s)))
+    set_f32(y, fma(a, s, b * c))
+
+
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def store_key(half: Any, x: int, cache: int, at: int, offset: int, width: int) -> None:
+    """Column `offset` of the key page [E, 64] number `at`; narrows in place first."""
+    if number_of(half):
+        for i in range(0, width, 16):
+            store_f16(x + 2 * i, load_f32(x + 4 * i))
+        page = cache + at * width * PAGE * 2 + 2 * offset
+        for e in range(width):
+            set_i16(page + e * PAGE * 2, get_i16(x + 2 * e))
+    else:
+        page = cache + at * width * PAGE * 4 + 4 * offset
+        for e in range(width):
+            set_i32(page + e * PAGE * 4, get_i32(x + 4 * e))
+
+
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def store_value(half: Any, x: int, cache: int, at: int, offset: int, width: int) -> None:
+    """Row `offset` of the value page [64, E] number `at`."""
+    if number_of(half):
+        page = cache + (at * PAGE + offset) * width * 2
+        for i in range(0, width, 16):
+            store_f16(page + 2 * i, load_f32(x + 4 * i))
+    else:
+        page = cache + (at * PAGE + offset) * width * 4
+        for i in range(0, width, 16):
+            store_f32(page + 4 * i, load_f32(x + 4 * i))

@@ -1,0 +1,118 @@
+"""Programs: kernels strung together, run by all threads of a rank without returning to Python.
+
+A kernel is a compiled function of (address of its arguments, this thread, number of threads). A program is an
+array of instructions, each the address of a kernel and up to 18 argument words; threads run every instruction
+together and meet at a barrier after it. A half layer, or on one rank the whole model, is one such program. So a kernel
+is compiled once whatever model it serves, and a model is written down in plain Python.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from dllama_py.kernels.barrier import meet
+from dllama_py.kernels.vectors import get_i64
+
+WORDS = 20  # of an instruction: kernel, barrier flag, 18 arguments
+INSTRUCTION_BYTES = 8 * WORDS
+N_ARGUMENTS = WORDS - 2
+
+Argument = int | NDArray[Any]
+
+
+class Kernel:
+    """A compiled function, made when its address is first asked for (so that `--help` compiles nothing)."""
+
+    def __init__(self, function: Callable[..., None], name: str = "") -> None:
+        self._function = function
+        self.name = name or function.__name__
+        self.__doc__ = function.__doc__
+
+    @cached_property
+    def address(self) -> int:
+        signature = types.void(types.intp, types.intp, types.intp)
+        compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
+        return int(compiled.address)
+
+    def __call__(self, *arguments: Argument, barrier: bool = True) -> "Instruction":
+        """An instruction: arrays become addresses; their owner must keep them alive, the program does."""
+        assert len(arguments) <= N_ARGUMENTS, self.name
+        return Instruction(self, arguments, barrier)
+
+
+def kernel(function: Callable[..., None]) -> Kernel:
+    """Decorator: `function(args, thread, threads)` reads its words with `argument(args, i)`."""
+    return Kernel(function)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One call of a kernel. Without a barrier the next instruction must not read what this one writes."""
+
+    kernel: Kernel
+    arguments: tuple[Argument, ...]
+    barrier: bool
+
+    def words(self) -> list[int]:
+        values = [a if isinstance(a, int) else a.ctypes.data for a in self.arguments]
+        return [self.kernel.address, int(self.barrier), *values, *[0] * (N_ARGUMENTS - len(values))]
+
+
+class Program:
+    """Instructions ready to run."""
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        assert instructions and instructions[-1].barrier, "a program ends with a barrier"
+        self.instructions = tuple(instructions)
+        self.words = np.array([i.words() for i in instructions], np.int64).reshape(-1, WORDS)
+
+    @property
+    def address(self) -> int:
+        return self.words.ctypes.data
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_kernel(typingctx: Any, function: Any, arguments: Any, thread: Any, threads: Any) -> Any:
+    """Calls the kernel at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [i64] * 3).as_pointer()
+        builder.call(builder.inttoptr(values[0], kind), values[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), codegen
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def argument(args: int, number: int) -> int:
+    """Argument word `number` of the running instruction."""
+    return get_i64(args + 8 * number)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
+    """The contiguous part [start, stop) of n items that falls to a thread."""
+    return n_items * thread // threads, n_items * (thread + 1) // threads
+
+
+@njit(  # type: ignore[untyped-decorator]
+    "void(intp, intp, intp, intp, intp)", nogil=True, cache=True, error_model="numpy"
+)
+def run_program(program: int, n_instructions: int, barrier: int, thread: int, threads: int) -> None:
+    """One thread's walk through a program; all threads of the team call it with the same program."""
+    for number in range(n_instructions):
+        instruction = program + number * INSTRUCTION_BYTES
+        call_kernel(get_i64(instruction), instruction + 16, thread, threads)
+        if get_i64(instruction + 8) != 0:
+            meet(barrier, threads)

@@ -1,0 +1,98 @@
+"""The threads of a rank: helpers that run programs together with the caller.
+
+A helper is a Python thread inside compiled code, without the interpreter lock. Between programs it spins for a
+short while (the next half layer comes within microseconds); then it returns to Python and sleeps on a condition,
+so that an idle rank costs no CPU.
+"""
+
+import threading
+
+import numpy as np
+from numba import njit
+
+from dllama_py.kernels.barrier import (
+    JOB,
+    JOB_LENGTH,
+    JOB_PROGRAM,
+    SPINS_BEFORE_YIELD,
+    STATE_BYTES,
+    atomic_add,
+    atomic_load,
+    pause,
+    sched_yield,
+)
+from dllama_py.kernels.program import Program, run_program
+from dllama_py.kernels.vectors import get_i64, set_i64
+
+SPINS_BEFORE_SLEEP = 100_000  # about 3 ms
+
+
+@njit("intp(intp, intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
+    """A helper's work: runs jobs as they are posted; the number of the last one, when none came for a while."""
+    spins = 0
+    while spins < SPINS_BEFORE_SLEEP:
+        if atomic_load(state + JOB) != done:
+            done += 1
+            run_program(get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH), state, thread, threads)
+            spins = 0
+        pause()
+        spins += 1
+        if spins > SPINS_BEFORE_YIELD and spins % 64 == 0:
+            sched_yield()
+    return done
+
+
+@njit("void(intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def post_job(state: int, program: int, n_instructions: int) -> None:
+    """Hands a program to the helpers; the one before has ended, as every program ends with a barrier."""
+    set_i64(state + JOB_PROGRAM, program)
+    set_i64(state + JOB_LENGTH, n_instructions)
+    atomic_add(state + JOB, 1)
+
+
+@njit("intp(intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def last_job(state: int) -> int:
+    """Number of the job posted last."""
+    return atomic_load(state + JOB)
+
+
+class Team:
+    """`n_threads` threads, the caller among them, that run programs together. Close it to end the helpers."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._words = np.zeros(STATE_BYTES // 8 + 8, np.int64)
+        self._state = -(-self._words.ctypes.data // 64) * 64
+        self._wake = threading.Condition()
+        self._n_asleep = 0
+        self._closed = False
+        self._helpers = [threading.Thread(target=self._help, args=(t,), daemon=True) for t in range(1, n_threads)]
+        for helper in self._helpers:
+            helper.start()
+
+    def run(self, program: Program) -> None:
+        """Runs a program to its end on all threads."""
+        if self._helpers:
+            post_job(self._state, program.address, len(program))
+            if self._n_asleep:
+                with self._wake:
+                    self._wake.notify_all()
+        run_program(program.address, len(program), self._state, 0, self.n_threads)
+
+    def close(self) -> None:
+        """Ends the helper threads; the team cannot run programs afterwards."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+        for helper in self._helpers:
+            helper.join()
+
+    def _help(self, thread: int) -> None:
+        done = 0
+        while not self._closed:
+            done = serve_jobs(self._state, done, thread, self.n_threads)
+            with self._wake:
+                self._n_asleep += 1  # counted before the look at the job, so that no wake-up is lost
+                self._wake.wait_for(lambda done=done: self._closed or last_job(self._state) != done)
+                self._n_asleep -= 1

@@ -1,0 +1,285 @@
+"""Tiles: one vector (or address) for each of `height` rows of activations.
+
+A kernel is written once over tiles and compiled for a height of one row or of eight; whatever the height, a row
+goes through the same operations in the same order. Heights are Constants.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import register_default
+from numba.extending import intrinsic
+
+from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, const, fused, load, splat, store
+from dllama_py.kernels.dot4 import DOT4
+from dllama_py.kernels.vectors import VectorModel, f32x16, i32x16
+
+SIGNED_BIAS = DOT4.bias
+_address = types.intp
+
+
+class TileType(types.Type):  # type: ignore[misc]
+    """`height` values of one kind, unrolled by the compiler."""
+
+    def __init__(self, name: str, element: Any, height: int) -> None:
+        self.height = height
+        self.llvm_type = ir.ArrayType(element, height)
+        super().__init__(name=f"Tile({name} x {height})")
+
+
+register_default(TileType)(VectorModel)
+
+
+def tile_i32(height: int) -> TileType:
+    return TileType("i32x16", VI32, height)
+
+
+def tile_f32(height: int) -> TileType:
+    return TileType("f32x16", VF32, height)
+
+
+def tile_address(height: int) -> TileType:
+    return TileType("address", I64, height)
+
+
+def _rows(builder: Any, height: int, llvm_type: Any, make: Callable[[int], Any]) -> Any:
+    tile = ir.Constant(ir.ArrayType(llvm_type, height), ir.Undefined)
+    for m in range(height):
+        tile = builder.insert_value(tile, make(m), m)
+    return tile
+
+
+def _entry(builder: Any, m: int, last: Any) -> Any:
+    """min(m, last): a tile that is not full repeats its last row."""
+    return builder.select(builder.icmp_signed("<", I64(m), last), I64(m), last)
+
+
+def _at(builder: Any, addresses: Any, m: int, offset: Any, llvm_type: Any) -> Any:
+    return load(builder, builder.add(builder.extract_value(addresses, m), offset), llvm_type)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_zero_f32(typingctx: Any, height: Any) -> Any:
+    n = height.number
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _rows(builder, n, VF32, lambda m: const(VF32, 0.0))
+
+    return tile_f32(n)(height), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_zero_i32(typingctx: Any, like: Any) -> Any:
+    """An int32 tile as high as the given tile."""
+    n = like.height
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _rows(builder, n, VI32, lambda m: const(VI32, 0))
+
+    return tile_i32(n)(like), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_zero_like(typingctx: Any, like: Any) -> Any:
+    """A float32 tile as high as the given tile."""
+    n = like.height
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _rows(builder, n, VF32, lambda m: const(VF32, 0.0))
+
+    return tile_f32(n)(like), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def row_addresses(typingctx: Any, like: Any, base: Any, stride: Any, numbers: Any, last: Any) -> Any:
+    """Addresses base + stride * number[m], numbers an int64 list; from entry `last` on it repeats."""
+    n = like.height
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, base, stride, numbers, last = args
+
+        def make(m: int) -> Any:
+            entry = builder.mul(_entry(builder, m, last), I64(8))
+            number = load(builder, builder.add(numbers, entry), I64)
+            return builder.add(base, builder.mul(number, stride))
+
+        return _rows(builder, n, I64, make)
+
+    return tile_address(n)(like, _address, _address, _address, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
+    """acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset); weight bytes unsigned, below 128."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, weights, addresses, offset = args
+
+        def make(m: int) -> Any:
+            word = splat(builder, _at(builder, addresses, m, offset, I32))
+            return DOT4.unsigned(builder, builder.extract_value(acc, m), weights, word)
+
+        return _rows(builder, signature.args[0].height, VI32, make)
+
+    return acc(acc, i32x16, addresses, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
+    """As rows_dot4 for signed weight bytes; acc must have started at SIGNED_BIAS * (sum of the activations)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, weights, addresses, offset = args
+
+        prepared = DOT4.prepare(builder, weights)
+
+        def make(m: int) -> Any:
+            word = splat(builder, _at(builder, addresses, m, offset, I32))
+            return DOT4.signed(builder, builder.extract_value(acc, m), prepared, word)
+
+        return _rows(builder, signature.args[0].height, VI32, make)
+
+    return acc(acc, i32x16, addresses, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_splat_scaled(typingctx: Any, factor: Any, addresses: Any, offset: Any) -> Any:
+    """int32 tile: factor * (the int32 at addresses[m] + offset) in all lanes of row m."""
+    height = addresses.height
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        factor, addresses, offset = args
+
+        def make(m: int) -> Any:
+            return splat(builder, builder.mul(factor, _at(builder, addresses, m, offset, I32)))
+
+        return _rows(builder, height, VI32, make)
+
+    return tile_i32(height)(types.int32, addresses, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_add_scaled(typingctx: Any, total: Any, scale: Any, addresses: Any, offset: Any, isum: Any) -> Any:
+    """total[m] = fma(scale * (float at addresses[m] + offset), float(isum[m]), total[m])."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, scale, addresses, offset, isum = args
+
+        def make(m: int) -> Any:
+            factor = builder.fmul(scale, splat(builder, _at(builder, addresses, m, offset, FLOAT)))
+            value = builder.sitofp(builder.extract_value(isum, m), VF32)
+            return fused(builder, factor, value, builder.extract_value(total, m))
+
+        return _rows(builder, signature.args[0].height, VF32, make)
+
+    return total(total, f32x16, addresses, _address, isum), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_add_scaled_sum(typingctx: Any, total: Any, scale: Any, addresses: Any, at_scale: Any, at_sum: Any) -> Any:
+    """total[m] = fma(scale * (float at addresses[m] + at_scale), float(int32 at addresses[m] + at_sum), total[m])."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, scale, addresses, at_scale, at_sum = args
+
+        def make(m: int) -> Any:
+            factor = builder.fmul(scale, splat(builder, _at(builder, addresses, m, at_scale, FLOAT)))
+            value = builder.sitofp(splat(builder, _at(builder, addresses, m, at_sum, I32)), VF32)
+            return fused(builder, factor, value, builder.extract_value(total, m))
+
+        return _rows(builder, signature.args[0].height, VF32, make)
+
+    return total(total, f32x16, addresses, _address, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_mul_add_i32(typingctx: Any, acc: Any, factor: Any, tile: Any) -> Any:
+    """acc[m] + factor * tile[m], int32."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, factor, tile = args
+
+        def make(m: int) -> Any:
+            return builder.add(builder.extract_value(acc, m), builder.mul(factor, builder.extract_value(tile, m)))
+
+        return _rows(builder, signature.args[0].height, VI32, make)
+
+    return acc(acc, i32x16, tile), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_fma_at(typingctx: Any, acc: Any, vector: Any, addresses: Any, offset: Any) -> Any:
+    """acc[m] = fma(vector, the float at addresses[m] + offset, acc[m])."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, vector, addresses, offset = args
+
+        def make(m: int) -> Any:
+            factor = splat(builder, _at(builder, addresses, m, offset, FLOAT))
+            return fused(builder, vector, factor, builder.extract_value(acc, m))
+
+        return _rows(builder, signature.args[0].height, VF32, make)
+
+    return acc(acc, f32x16, addresses, _address), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_add_f32(typingctx: Any, a: Any, b: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, b = args
+
+        def make(m: int) -> Any:
+            return builder.fadd(builder.extract_value(a, m), builder.extract_value(b, m))
+
+        return _rows(builder, signature.args[0].height, VF32, make)
+
+    return a(a, b), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_store(typingctx: Any, addresses: Any, offset: Any, tile: Any) -> Any:
+    """Row m to addresses[m] + offset, 16 floats."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        addresses, offset, tile = args
+        for m in range(signature.args[0].height):
+            store(builder, builder.add(builder.extract_value(addresses, m), offset), builder.extract_value(tile, m))
+        return context.get_dummy_value()
+
+    return types.void(addresses, _address, tile), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rows_weigh(typingctx: Any, addresses: Any, offset: Any, factors: Any, last: Any, tile: Any) -> Any:
+    """16 floats at addresses[m] + offset become fma(factor[m], tile[m], themselves).
+
+    `factors` is the address of float32 factors, `last` the number of the last one: rows beyond repeat it. All are
+    read before any is written, so that a row repeated to fill a tile is counted once.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        addresses, offset, factors, last, tile = args
+        rows = range(signature.args[0].height)
+        targets = [builder.add(builder.extract_value(addresses, m), offset) for m in rows]
+        sums = [load(builder, target, VF32) for target in targets]
+        entries = [_entry(builder, m, last) for m in rows]
+        weights = [load(builder, builder.add(factors, builder.mul(e, I64(4))), FLOAT) for e in entries]
+        for m in rows:
+            value = fused(builder, splat(builder, weights[m]), builder.extract_value(tile, m), sums[m])
+            store(builder, targets[m], value)
+        return context.get_dummy_value()
+
+    return types.void(addresses, _address, _address, _address, tile), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def row_of(typingctx: Any, tile: Any, number: Any) -> Any:
+    """Row `number` (a Constant) of a float tile."""
+    m = number.number
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.extract_value(args[0], m)
+
+    return f32x16(tile, number), codegen

@@ -1,0 +1,178 @@
+"""SIMD inside numba without C: vectors of 16 lanes and memory by address.
+
+A numba extension type whose data model is an LLVM vector lets compiled code hold a register's worth of lanes in
+a variable; LLVM splits 16 lanes into two or four registers where the CPU has no 512-bit ones. Every operation is
+exact or rounded once (IEEE), on every CPU: this is what docs/arithmetic.md builds on. Addresses are plain integers
+(numba's intp), any alignment.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import models, register_default
+
+from dllama_py.kernels.codegen import (
+    FLOAT,
+    I8,
+    I32,
+    I64,
+    LANES,
+    VF32,
+    VI16,
+    VI32,
+    call_intrinsic,
+    const,
+    define,
+    fused,
+    load,
+    pick_lanes,
+    splat,
+    store,
+)
+from dllama_py.kernels.halves import (
+    bits_rounded_to_bf16,
+    load_bfloats,
+    narrow_half,
+    saturate_half,
+    store_bfloats,
+    widen_half,
+)
+
+
+class VectorType(types.Type):  # type: ignore[misc]
+    """16 lanes of int32 or float32."""
+
+    def __init__(self, name: str, llvm_type: Any) -> None:
+        self.llvm_type = llvm_type
+        super().__init__(name=f"Vector({name} x {LANES})")
+
+
+@register_default(VectorType)
+class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    """A variable of this type is the LLVM value itself."""
+
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, fe_type.llvm_type)
+
+
+i32x16 = VectorType("i32", VI32)
+f32x16 = VectorType("f32", VF32)
+
+# -- memory ---------------------------------------------------------------------------------------------------
+_address = types.intp
+load_i32 = define(i32x16, (_address,), lambda b, a: load(b, a, VI32), "load_i32")
+load_f32 = define(f32x16, (_address,), lambda b, a: load(b, a, VF32), "load_f32")
+load_f16 = define(f32x16, (_address,), lambda b, a: widen_half(b, load(b, a, VI16)), "load_f16")
+load_bf16 = define(f32x16, (_address,), load_bfloats, "load_bf16")
+load_i8 = define(i32x16, (_address,), lambda b, a: b.sext(load(b, a, ir.VectorType(I8, LANES)), VI32), "load_i8")
+store_f32 = define(types.void, (_address, f32x16), store, "store_f32")
+store_f16 = define(
+    types.void, (_address, f32x16), lambda b, a, v: store(b, a, narrow_half(b, saturate_half(b, v))), "store_f16"
+)
+store_bf16 = define(types.void, (_address, f32x16), store_bfloats, "store_bf16")
+store_i8 = define(
+    types.void, (_address, i32x16), lambda b, a, v: store(b, a, b.trunc(v, ir.VectorType(I8, LANES))), "store_i8"
+)
+get_f32 = define(types.float32, (_address,), lambda b, a: load(b, a, FLOAT), "get_f32")
+set_f32 = define(types.void, (_address, types.float32), store, "set_f32")
+get_i32 = define(types.int32, (_address,), lambda b, a: load(b, a, I32), "get_i32")
+set_i32 = define(types.void, (_address, types.int32), store, "set_i32")
+get_i64 = define(types.int64, (_address,), lambda b, a: load(b, a, I64), "get_i64")
+set_i64 = define(types.void, (_address, types.int64), store, "set_i64")
+get_i16 = define(types.int16, (_address,), lambda b, a: load(b, a, ir.IntType(16)), "get_i16")
+set_i16 = define(types.void, (_address, types.int16), store, "set_i16")
+get_u8 = define(types.uint8, (_address,), lambda b, a: load(b, a, I8), "get_u8")
+set_u8 = define(types.void, (_address, types.uint8), store, "set_u8")
+
+# -- lanes ----------------------------------------------------------------------------------------------------
+
+splat_f32 = define(f32x16, (types.float32,), splat, "splat_f32")
+splat_i32 = define(i32x16, (types.int32,), splat, "splat_i32")
+zero_f32 = define(f32x16, (), lambda b: const(VF32, 0.0), "zero_f32")
+add_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.fadd(x, y), "add_f32")
+sub_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.fsub(x, y), "sub_f32")
+mul_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.fmul(x, y), "mul_f32")
+div_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.fdiv(x, y), "div_f32")
+fma_f32 = define(f32x16, (f32x16,) * 3, fused, "fma_f32")
+max_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y), "max_f32")
+neg_f32 = define(f32x16, (f32x16,), lambda b, v: b.fneg(v), "neg_f32")
+min_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y), "min_f32")
+round_bf16 = define(f32x16, (f32x16,), lambda b, v: b.bitcast(bits_rounded_to_bf16(b, v), VF32), "round_bf16")
+round_f16 = define(
+    f32x16, (f32x16,), lambda b, v: widen_half(b, narrow_half(b, saturate_half(b, v))), "round_f16"
+)
+add_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y), "add_i32")
+mul_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.mul(x, y), "mul_i32")
+or_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.or_(x, y), "or_i32")
+shift_left_i32 = define(i32x16, (i32x16, types.int32), lambda b, v, n: b.shl(v, splat(b, n)), "shift_left_i32")
+
+
+def _byte_bits(builder: Any, v: Any, shift: int, mask: int) -> Any:
+    """Each byte of v shifted right and masked (the mask keeps what came in from its neighbour out)."""
+    return builder.and_(builder.lshr(v, const(VI32, shift)), const(VI32, mask * 0x01010101))
+
+
+low_nibbles = define(i32x16, (i32x16,), lambda b, v: _byte_bits(b, v, 0, 15), "low_nibbles")
+high_nibbles = define(i32x16, (i32x16,), lambda b, v: _byte_bits(b, v, 4, 15), "high_nibbles")
+
+
+def _high_bits(builder: Any, v: Any, pair: Any) -> Any:
+    bits = builder.lshr(v, splat(builder, builder.trunc(builder.mul(pair, I64(2)), I32)))
+    return builder.shl(builder.and_(bits, const(VI32, 0x03030303)), const(VI32, 4))
+
+
+high_bit_pair = define(i32x16, (i32x16, types.int64), _high_bits, "high_bit_pair")
+"""high_bit_pair(v, j): bits 2j and 2j+1 of every byte, moved to bits 4 and 5."""
+
+to_f32 = define(f32x16, (i32x16,), lambda b, v: b.sitofp(v, VF32), "to_f32")
+to_i32 = define(i32x16, (f32x16,), lambda b, v: b.fptosi(v, VI32), "to_i32")
+bits_of_f32 = define(i32x16, (f32x16,), lambda b, v: b.bitcast(v, VI32), "bits_of_f32")
+f32_of_bits = define(f32x16, (i32x16,), lambda b, v: b.bitcast(v, VF32), "f32_of_bits")
+
+
+def _abs(builder: Any, v: Any) -> Any:
+    return builder.bitcast(builder.and_(builder.bitcast(v, VI32), const(VI32, 0x7FFFFFFF)), VF32)
+
+
+def _halving(builder: Any, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Lane i with lane i+8, then 4, 2, 1."""
+    for half in (8, 4, 2, 1):
+        v = combine(pick_lanes(builder, v, list(range(half))), pick_lanes(builder, v, list(range(half, 2 * half))))
+    return builder.extract_element(v, I32(0))
+
+
+def _max_lanes(builder: Any, v: Any) -> Any:
+    return _halving(builder, v, lambda x, y: builder.select(builder.fcmp_ordered(">", x, y), x, y))
+
+
+def _first_lanes(builder: Any, v: Any, count: Any, other: Any) -> Any:
+    numbers = ir.Constant(ir.VectorType(I64, LANES), list(range(LANES)))
+    return builder.select(builder.icmp_signed("<", numbers, splat(builder, count)), v, other)
+
+
+def _zip(builder: Any, a: Any, b: Any, first: int) -> Any:
+    order = [lane for i in range(first, first + LANES // 2) for lane in (i, LANES + i)]
+    return builder.shuffle_vector(a, b, ir.Constant(VI32, order))
+
+
+def _every_second(builder: Any, a: Any, b: Any, first: int) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(VI32, list(range(first, 2 * LANES, 2))))
+
+
+abs_f32 = define(f32x16, (f32x16,), _abs, "abs_f32")
+sum_lanes = define(types.float32, (f32x16,), lambda b, v: _halving(b, v, b.fadd), "sum_lanes")
+sum_lanes_i32 = define(types.int32, (i32x16,), lambda b, v: _halving(b, v, b.add), "sum_lanes_i32")
+max_lanes = define(types.float32, (f32x16,), _max_lanes, "max_lanes")
+first_lanes = define(f32x16, (f32x16, types.int64, f32x16), _first_lanes, "first_lanes")
+"""first_lanes(v, count, other): lanes below `count` from v, the others from `other`."""
+evens = define(f32x16, (f32x16,) * 2, lambda b, x, y: _every_second(b, x, y, 0), "evens")
+odds = define(f32x16, (f32x16,) * 2, lambda b, x, y: _every_second(b, x, y, 1), "odds")
+zip_low = define(f32x16, (f32x16,) * 2, lambda b, x, y: _zip(b, x, y, 0), "zip_low")
+zip_high = define(f32x16, (f32x16,) * 2, lambda b, x, y: _zip(b, x, y, LANES // 2), "zip_high")
+
+# -- scalars --------------------------------------------------------------------------------------------------
+
+fma = define(types.float32, (types.float32,) * 3, lambda b, x, y, z: call_intrinsic(b, "llvm.fma.f32", FLOAT, x, y, z), "fma")
+sqrt = define(types.float32, (types.float32,), lambda b, x: call_intrinsic(b, "llvm.sqrt.f32", FLOAT, x), "sqrt")
