@@ -117,10 +117,12 @@ def _context_length(facts: Facts) -> int:
 
 def _rope_factors(facts: Facts, factors: Floats | None, head_width: int) -> dict[str, Any]:
     """Factors of a known llama3 scaling are given as that scaling, which other formats can express."""
-    if factors is None or bool((factors == 1).all()):
+    if factors is None:
         return {}
     if factors.shape != (head_width // 2,) or not bool((np.isfinite(factors) & (factors > 0)).all()):
         raise InputError(f"{facts.path}: rope_freqs.weight must hold {head_width // 2} positive numbers; it is damaged")
+    if bool((factors == 1).all()):
+        return {}
     theta = facts.number("rope.freq_base", 10000.0)
     for scaling in _LLAMA3:
         expected = np.array(scaling.divisors(theta, head_width), np.float32)

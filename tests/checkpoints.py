@@ -1,0 +1,179 @@
+"""Tiny models of all file formats, for the tests of every room. Weights are those of golden/make_tiny_hf.py.
+
+tiny-llama, tiny-llama31 (tied, llama3 RoPE scaling), tiny-qwen3 (tied) and tiny-qwen3moe have width 128, 2 layers,
+8 heads over 4 key/value heads, a vocabulary of 320 and a context of 512. tests/golden/tiny.json has the hashes of
+their `.m` files and reference logits.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Kind
+
+from dllama_py.blocks import FloatType, widen_bf16
+from dllama_py.config import ModelConfig
+from dllama_py.conversion import convert_model
+from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.formats.huggingface_config import read_config
+from tests.golden import make_tiny_hf
+
+NAMES = list(make_tiny_hf.MODELS)
+_GGUF_ARCHS = {"llama": "llama", "mistral": "llama", "qwen3": "qwen3", "qwen3_moe": "qwen3moe"}
+_OUTSIDE_LAYERS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+_IN_LAYERS = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.down_proj": "ffn_down",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate": "ffn_gate_inp",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+
+
+def tiny_folder(tmp_path_factory: Any, name: str) -> Path:
+    """The Hugging Face folder of a golden tiny model, made once a session; do not change it."""
+    folder: Path = tmp_path_factory.getbasetemp() / "tiny-models" / name
+    if not folder.exists():
+        make_tiny_hf.write(folder, make_tiny_hf.MODELS[name])
+    return folder
+
+
+def own_folder(folder: Path, name: str = "tiny-llama", **changes: Any) -> Path:
+    """A folder to spoil: a golden tiny model with config entries changed before its tensors are made."""
+    make_tiny_hf.write(folder, make_tiny_hf.MODELS[name] | changes)
+    return folder
+
+
+def change_config(folder: Path, *without: str, **changes: Any) -> None:
+    """Change entries of config.json and drop others, leaving the tensors as they are."""
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in values.items() if key not in without}))
+
+
+def tiny_model_file(path: Path, name: str = "tiny-llama", weights: FloatType = FloatType.Q40, **changes: Any) -> Path:
+    """A `.m` file of a golden tiny model, with config entries changed if wanted."""
+    folder = own_folder(path.with_name(f"{path.name}.folder"), name, **changes)
+    convert_model(open_checkpoint(folder), weights, path, lambda *_: None)
+    return path
+
+
+def tiny_config(name: str = "tiny-llama", **changes: Any) -> ModelConfig:
+    """The facts of a golden tiny model, without any file."""
+    return read_config(Path(name), make_tiny_hf.MODELS[name] | changes)[0]
+
+
+def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kind: str = "", **changes: Any) -> Path:
+    """A GGUF file with the weights of a golden tiny model and a byte-level tokenizer of 256 bytes and 64 specials.
+
+    `kind` is the type of all matrices, as ggml calls it; Q6_K has random codes and needs widths of whole 256
+    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries.
+    """
+    config = make_tiny_hf.MODELS[name] | changes
+    writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]])
+    _add_facts(writer, config)
+    _add_tokenizer(writer, config["vocab_size"])
+    for tensor, values in _gguf_tensors(config).items():
+        matrix = values.ndim > 1 and not tensor.endswith("ffn_gate_inp.weight")
+        wanted = head_kind if head_kind and tensor == "output.weight" else kind
+        add_gguf_tensor(writer, tensor, values, Kind[wanted] if matrix else Kind.F32)
+    finish_gguf(writer)
+    return path
+
+
+def add_gguf_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: Kind) -> None:
+    """float32 values in the given type; Q6_K gets random codes, for which the gguf package has no writer."""
+    if kind is Kind.F32:
+        writer.add_tensor(name, np.ascontiguousarray(values, np.float32))
+        return
+    data = _random_q6k(values) if kind is Kind.Q6_K else gguf.quants.quantize(np.ascontiguousarray(values), kind)
+    writer.add_tensor(name, data, raw_dtype=kind)
+
+
+def finish_gguf(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _random_q6k(values: np.ndarray) -> np.ndarray:
+    shape = (*values.shape[:-1], values.shape[-1] // 256)
+    blocks = np.random.default_rng(values.size).integers(0, 256, (*shape, 210), dtype=np.uint8)
+    blocks[..., 192:208] = blocks[..., 192:208] % 64 + 1  # scales of 16 columns each
+    blocks[..., 208:] = np.frombuffer(np.float16(2.0**-13).tobytes(), np.uint8)
+    return blocks.reshape(*values.shape[:-1], -1)
+
+
+def _add_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_rope_freq_base(float(config["rope_theta"]))
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+    if config.get("num_experts"):
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
+    """All bytes as GPT-2 spells them, then control tokens; 256 begins and 257 ends a text."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    spelled = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    tokens = [spelled[byte] for byte in range(256)] + [f"<|{i}|>" for i in range(256, vocab_size)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([1] * 256 + [3] * (vocab_size - 256))
+    writer.add_token_merges(["t h", "h e"])
+    writer.add_bos_token_id(256)
+    writer.add_eos_token_id(257)
+    writer.add_add_bos_token(False)
+
+
+def _gguf_tensors(config: dict[str, Any]) -> dict[str, np.ndarray]:
+    """float32 tensors by their GGUF names: llama's q and k in adjacent pairs, experts stacked."""
+    out: dict[str, np.ndarray] = {}
+    stacks: dict[str, list[np.ndarray]] = {}
+    for name, bits in make_tiny_hf.tensors(config).items():
+        values = widen_bf16(bits.reshape(-1)).reshape(bits.shape)
+        stem = name.removesuffix(".weight")
+        if stem in _OUTSIDE_LAYERS:
+            out[f"{_OUTSIDE_LAYERS[stem]}.weight"] = values
+            continue
+        layer, role = stem.removeprefix("model.layers.").split(".", 1)
+        if ".experts." in role:
+            part = role.rsplit(".", 1)[1].removesuffix("_proj")
+            stacks.setdefault(f"blk.{layer}.ffn_{part}_exps.weight", []).append(values)
+            continue
+        if config["model_type"] in ("llama", "mistral") and role in ("self_attn.q_proj", "self_attn.k_proj"):
+            values = (
+                values.reshape(-1, 2, config["head_dim"] // 2, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
+            )
+        out[f"blk.{layer}.{_IN_LAYERS[role]}.weight"] = values
+    if config.get("rope_scaling"):
+        out["rope_freqs.weight"] = np.array(_factors(config), np.float32)
+    return out | {name: np.stack(parts) for name, parts in stacks.items()}
+
+
+def _factors(config: dict[str, Any]) -> tuple[float, ...]:
+    facts = read_config(Path("tiny"), config)[0]
+    assert facts.rope_scaling is not None
+    return facts.rope_scaling.divisors(facts.rope_theta, facts.head_width)
