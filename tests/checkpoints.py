@@ -3,9 +3,13 @@
 tiny-llama, tiny-llama31 (tied, llama3 RoPE scaling), tiny-qwen3 (tied) and tiny-qwen3moe have width 128, 2 layers,
 8 heads over 4 key/value heads, a vocabulary of 320 and a context of 512. tests/golden/tiny.json has the hashes of
 their `.m` files and reference logits.
+
+Golden weights depend on the first eight letters of a name and on the shape only: gate and up, all layers and all
+experts are alike. Where an exchange of two tensors must be seen, ask for `distinct=True`.
 """
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +53,23 @@ def tiny_folder(tmp_path_factory: Any, name: str) -> Path:
 
 def own_folder(folder: Path, name: str = "tiny-llama", **changes: Any) -> Path:
     """A folder to spoil: a golden tiny model with config entries changed before its tensors are made."""
-    make_tiny_hf.write(folder, make_tiny_hf.MODELS[name] | changes)
+    distinct = changes.pop("distinct", False)
+    config = make_tiny_hf.MODELS[name] | changes
+    make_tiny_hf.write(folder, config)
+    if distinct:
+        for shard in folder.glob("*.safetensors"):
+            shard.unlink()
+        (folder / "model.safetensors.index.json").unlink()
+        make_tiny_hf.save_bf16(_weights(config, distinct), folder / "model.safetensors")
     return folder
+
+
+def _weights(config: dict[str, Any], distinct: bool) -> dict[str, np.ndarray]:
+    """bf16 bits by Hugging Face names; distinct ones are turned round by a number that depends on the name."""
+    golden = make_tiny_hf.tensors(config)
+    if not distinct:
+        return golden
+    return {name: np.roll(bits, zlib.crc32(name.encode()) % bits.size) for name, bits in golden.items()}
 
 
 def change_config(folder: Path, *without: str, **changes: Any) -> None:
@@ -78,11 +97,12 @@ def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kin
     `kind` is the type of all matrices, as ggml calls it; Q6_K has random codes and needs widths of whole 256
     (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries.
     """
+    distinct = changes.pop("distinct", False)
     config = make_tiny_hf.MODELS[name] | changes
     writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]])
     _add_facts(writer, config)
     _add_tokenizer(writer, config["vocab_size"])
-    for tensor, values in _gguf_tensors(config).items():
+    for tensor, values in _gguf_tensors(config, _weights(config, distinct)).items():
         matrix = values.ndim > 1 and not tensor.endswith("ffn_gate_inp.weight")
         wanted = head_kind if head_kind and tensor == "output.weight" else kind
         add_gguf_tensor(writer, tensor, values, Kind[wanted] if matrix else Kind.F32)
@@ -148,11 +168,11 @@ def _add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
     writer.add_add_bos_token(False)
 
 
-def _gguf_tensors(config: dict[str, Any]) -> dict[str, np.ndarray]:
+def _gguf_tensors(config: dict[str, Any], weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """float32 tensors by their GGUF names: llama's q and k in adjacent pairs, experts stacked."""
     out: dict[str, np.ndarray] = {}
     stacks: dict[str, list[np.ndarray]] = {}
-    for name, bits in make_tiny_hf.tensors(config).items():
+    for name, bits in weights.items():
         values = widen_bf16(bits.reshape(-1)).reshape(bits.shape)
         stem = name.removesuffix(".weight")
         if stem in _OUTSIDE_LAYERS:

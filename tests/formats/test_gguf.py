@@ -13,7 +13,7 @@ from dllama_py.config import Arch, RopeScaling
 from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
-from tests.checkpoints import add_gguf_tensor, finish_gguf, tiny_folder, tiny_gguf
+from tests.checkpoints import add_gguf_tensor, finish_gguf, own_folder, tiny_gguf
 
 
 def values(checkpoint: Checkpoint, spec: TensorSpec) -> np.ndarray:
@@ -33,7 +33,7 @@ def oracle(path: Path, name: str, expert: int | None = None) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0", "Q6_K"])
 def test_matrices_are_what_the_gguf_package_reads(tmp_path, kind):
     wide = {"hidden_size": 256, "intermediate_size": 256, "head_dim": 32, "num_hidden_layers": 1}
-    path = tiny_gguf(tmp_path / "a", kind=kind, **wide)
+    path = tiny_gguf(tmp_path / "a", kind=kind, distinct=True, **wide)
     checkpoint = open_checkpoint(path)
     names = {"embedding": "token_embd", "layers.0.q": "blk.0.attn_q", "layers.0.down": "blk.0.ffn_down"}
     names |= {"head": "output", "layers.0.ffn_norm": "blk.0.ffn_norm", "final_norm": "output_norm"}
@@ -42,7 +42,7 @@ def test_matrices_are_what_the_gguf_package_reads(tmp_path, kind):
 
 
 def test_experts_lie_in_stacks(tmp_path):
-    path = tiny_gguf(tmp_path / "a", "tiny-qwen3moe", "Q8_0")
+    path = tiny_gguf(tmp_path / "a", "tiny-qwen3moe", "Q8_0", distinct=True)
     checkpoint = open_checkpoint(path)
     config = checkpoint.config
     assert (config.arch, config.n_experts, config.n_active_experts, config.expert_width) == (Arch.QWEN3_MOE, 8, 2, 128)
@@ -53,11 +53,9 @@ def test_experts_lie_in_stacks(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-llama31", "tiny-qwen3", "tiny-qwen3moe"])
-def test_a_file_holds_the_values_of_the_folder_it_was_made_from(tmp_path, tmp_path_factory, name):
-    file, folder = (
-        open_checkpoint(tiny_gguf(tmp_path / "a", name, "BF16")),
-        open_checkpoint(tiny_folder(tmp_path_factory, name)),
-    )
+def test_a_file_holds_the_values_of_the_folder_it_was_made_from(tmp_path, name):
+    file = open_checkpoint(tiny_gguf(tmp_path / "a", name, "BF16", distinct=True))
+    folder = open_checkpoint(own_folder(tmp_path / "b", name, distinct=True))
     for spec in tensor_specs(folder.config):
         np.testing.assert_array_equal(values(file, spec), values(folder, spec), err_msg=spec.name)
 

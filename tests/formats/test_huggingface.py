@@ -41,6 +41,15 @@ def save(path: Path, dtype: str = "F32", **tensors: np.ndarray) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(values.tobytes() for values in tensors.values()))
 
 
+def load_file_bits(path: Path, name: str) -> np.ndarray:
+    """The bf16 bits of one tensor, at least a matrix."""
+    data = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    entry = json.loads(data[8 : 8 + size])[name]
+    start, stop = entry["data_offsets"]
+    return np.atleast_2d(np.frombuffer(data[8 + size :][start:stop], np.uint16).reshape(entry["shape"]))
+
+
 def edit_index(folder: Path, **weight_map: str | None) -> None:
     index = json.loads((folder / INDEX).read_text())
     changed = index["weight_map"] | weight_map
@@ -83,6 +92,27 @@ def test_a_run_of_turned_rows_is_that_run_of_the_whole(tmp_path_factory):
     whole = checkpoint.read(spec, 0, 256)
     for start, stop in ((0, 1), (31, 33), (5, 200), (255, 256)):
         np.testing.assert_array_equal(checkpoint.read(spec, start, stop), whole[start:stop])
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        ("embedding", "model.embed_tokens.weight"),
+        ("layers.1.o", "model.layers.1.self_attn.o_proj.weight"),
+        ("layers.0.router", "model.layers.0.mlp.gate.weight"),
+        ("layers.0.experts.7.gate", "model.layers.0.mlp.experts.7.gate_proj.weight"),
+        ("layers.0.experts.7.up", "model.layers.0.mlp.experts.7.up_proj.weight"),
+        ("layers.1.experts.6.down", "model.layers.1.mlp.experts.6.down_proj.weight"),
+        ("layers.1.k_norm", "model.layers.1.self_attn.k_norm.weight"),
+        ("layers.1.attention_norm", "model.layers.1.input_layernorm.weight"),
+        ("layers.1.ffn_norm", "model.layers.1.post_attention_layernorm.weight"),
+        ("head", "lm_head.weight"),
+    ],
+)
+def test_names_of_tensors(tmp_path, role, name):
+    folder = own_folder(tmp_path / "a", "tiny-qwen3moe", distinct=True)
+    theirs = load_file_bits(folder / "model.safetensors", name)
+    np.testing.assert_array_equal(matrix(open_checkpoint(folder), role), widen_bf16(theirs))
 
 
 def test_q_of_qwen3_stays_in_halves(tmp_path_factory):
