@@ -8,6 +8,7 @@ from jinja2 import TemplateError
 
 MAX_SECONDS = 5.0
 MAX_CHARACTERS = 4_000_000  # written by one rendering, and in any value made on the way
+_ITEM = 8  # what an item of a list weighs beside its content; bounds the walk over a nest of shared lists
 MAX_NUMBER = 1_000_000  # as an argument or a factor; nothing a prompt needs is larger
 
 
@@ -57,7 +58,7 @@ def weight(value: Any) -> int:
 def _summed(values: Any) -> int:
     total = 0
     for value in values:
-        total += 1 + weight(value)
+        total += _ITEM + weight(value)
         if total > MAX_CHARACTERS:
             break
     return total

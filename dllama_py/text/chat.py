@@ -4,7 +4,6 @@ Knows where templates are kept and how to run them; the sandbox they run in and 
 next door.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from jinja2 import TemplateError
 from dllama_py.errors import InputError
 from dllama_py.text.sandbox import PromptEnvironment, render
 from dllama_py.text.shield import Shield
+from dllama_py.text.special_ids import read_settings
 from dllama_py.text.tokenizer import Tokenizer
 
 Messages = Sequence[Mapping[str, Any]]
@@ -33,10 +33,10 @@ class ChatTemplate:
     @classmethod
     def from_folder(cls, folder: Path, tokenizer: Tokenizer) -> "ChatTemplate":
         """From a Hugging Face folder: chat_template.jinja before chat_template in tokenizer_config.json."""
-        config = folder / "tokenizer_config.json"
-        found = json.loads(config.read_bytes()).get("chat_template") if config.is_file() else None
-        named = found if isinstance(found, list) else [{"name": "default", "template": found}] if found else []
-        sources = {entry["name"]: entry["template"] for entry in named}
+        found = read_settings(folder / "tokenizer_config.json").get("chat_template")
+        sources = {entry["name"]: entry["template"] for entry in found} if isinstance(found, list) else {}
+        if isinstance(found, str):
+            sources["default"] = found
         for path in sorted(folder.glob("additional_chat_templates/*.jinja")):
             sources[path.stem] = path.read_text("utf-8")
         own = folder / "chat_template.jinja"

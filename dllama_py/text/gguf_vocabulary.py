@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from tokenizers.decoders import ByteLevel
@@ -36,8 +37,8 @@ def from_metadata(metadata: Mapping[str, Any]) -> tuple[Backend, SpecialIds]:
             "point --tokenizer to the model's Hugging Face folder"
         )
     rule = split_rule(metadata.get(_KEY + "pre"))
-    tokens: list[str] = list(_required(metadata, "tokens"))
-    types = [int(kind) for kind in metadata.get(_KEY + "token_type", ())] or [1] * len(tokens)
+    tokens = _texts(_listed(metadata, "tokens"))
+    types = [int(kind) for kind in _listed(metadata, "token_type", [1] * len(tokens))]
     if len(types) != len(tokens):
         raise InputError(
             f"tokenizer.ggml.token_type has {len(types)} entries for {len(tokens)} tokens; expected as many"
@@ -45,15 +46,26 @@ def from_metadata(metadata: Mapping[str, Any]) -> tuple[Backend, SpecialIds]:
     while types and types[-1] == TokenType.UNUSED:
         types.pop()
     del tokens[len(types) :]
-    backend = _backend(tokens, _required(metadata, "merges"), rule)
+    backend = _backend(tokens, _listed(metadata, "merges"), rule)
     _add_special(backend, tokens, types)
     return backend, _special_ids(metadata, rule, {text: id for id, text in enumerate(tokens) if types[id] != 1})
 
 
-def _required(metadata: Mapping[str, Any], name: str) -> Any:
-    if _KEY + name not in metadata:
+def _listed(metadata: Mapping[str, Any], name: str, default: list[Any] | None = None) -> list[Any]:
+    values = metadata.get(_KEY + name, default)
+    if values is None:
         raise InputError(f"the GGUF file has no {_KEY + name}; a 'gpt2' tokenizer needs it; convert the model again")
-    return metadata[_KEY + name]
+    if not isinstance(values, list | np.ndarray):
+        raise InputError(f"{_KEY + name} is a {type(values).__name__}; expected an array; convert the model again")
+    return list(values)
+
+
+def _texts(tokens: list[Any]) -> list[str]:
+    try:
+        "".join(tokens).encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InputError(f"tokenizer.ggml.tokens is not an array of UTF-8 strings: {error}") from error
+    return tokens
 
 
 def _backend(tokens: list[str], merges: Iterable[Any], rule: SplitRule) -> Backend:
@@ -96,7 +108,9 @@ def _add_special(backend: Backend, tokens: list[str], types: list[int]) -> None:
 def _special_ids(metadata: Mapping[str, Any], rule: SplitRule, special: Mapping[str, int]) -> SpecialIds:
     def id_at(name: str) -> int | None:
         id = metadata.get(_KEY + name)
-        return None if id is None else int(id)
+        if not isinstance(id, int | None):
+            raise InputError(f"{_KEY + name} is {id!r}; expected a token id; convert the model again")
+        return id
 
     bos_id, eos_id = id_at("bos_token_id"), id_at("eos_token_id")
     ends = {eos_id, id_at("eot_token_id"), id_at("eom_token_id"), *(special.get(text) for text in END_TEXTS)}

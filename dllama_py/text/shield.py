@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from dllama_py.errors import InputError
 from dllama_py.text.tokenizer import Tokenizer
 
 _PRIVATE_USE = [chr(code) for code in range(0xF8FF, 0xDFFF, -1)]
@@ -27,7 +28,10 @@ class Shield:
         starts = "|".join(re.escape(text) for text in sorted(self._controls))
         self._start = re.compile(f"(?=(?:{starts}))." if starts else "(?!)", re.DOTALL)
         used = set().union(*_strings(list(known)))
-        self._break = next(character for character in _PRIVATE_USE if character not in used)
+        unused = [character for character in _PRIVATE_USE if character not in used]
+        if not unused:
+            raise InputError("the chat messages hold every character of U+E000 to U+F8FF; leave at least one out")
+        self._break = unused[0]
 
     def cover(self, value: Any) -> Any:
         """The same value with every text in it, at any depth, made harmless."""
@@ -67,7 +71,7 @@ class Shield:
             start + 1 for start in tails if any(control.startswith(text[start:end]) for control in self._controls)
         }
         heads = (text[begin:stop] for stop in range(begin + 1, min(end, begin + self._longest) + 1))
-        if any(control.endswith(head) for head in heads for control in self._controls):
+        if any(control.endswith(head) and control != head for head in heads for control in self._controls):
             places.add(begin)
         return places
 

@@ -1,7 +1,9 @@
 """Which tokens begin a text and end an answer, from whatever a model's files say. Knows no encoding."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dllama_py.errors import InputError
@@ -46,6 +48,19 @@ class HuggingFaceSettings:
     tokenizer_config: Mapping[str, Any]
     config: Mapping[str, Any]
     generation_config: Mapping[str, Any]
+
+
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file, empty if there is no file; InputError if it is something else."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); copy it again from the model's page") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__}; expected a JSON object")
+    return content
 
 
 def from_settings(

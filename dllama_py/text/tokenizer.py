@@ -1,6 +1,5 @@
 """Text to token ids and back, by the `tokenizers` library. Takes data or a folder; knows no model file format."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
@@ -11,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 from dllama_py.errors import InputError
 from dllama_py.text import gguf_vocabulary, huggingface_vocabulary
 from dllama_py.text.pieces import byte_level_piece, word_piece
-from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds
+from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, read_settings
 
 
 class Tokenizer:
@@ -50,7 +49,7 @@ class Tokenizer:
                 f"{folder} has no tokenizer.json; it is needed to read text; copy it from the model's page"
             )
         names = ("tokenizer_config", "config", "generation_config")
-        return cls.from_json(path.read_bytes(), **{name: _read_json(folder / f"{name}.json") for name in names})
+        return cls.from_json(path.read_bytes(), **{name: read_settings(folder / f"{name}.json") for name in names})
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> "Tokenizer":
@@ -101,15 +100,3 @@ class Tokenizer:
     def special_texts(self) -> frozenset[str]:
         """The spelling of every control token."""
         return frozenset(self._added[id] for id in self._control)
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON ({error}); copy it again from the model's page") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}; expected a JSON object")
-    return content

@@ -1,0 +1,87 @@
+# python -m pytest tests/text/test_sandbox.py
+"""Templates of the Hugging Face dialect run; hostile ones end early, small and without reaching Python."""
+
+import time
+
+import pytest
+from jinja2 import TemplateError
+
+from dllama_py.text import budget
+from dllama_py.text.sandbox import PromptEnvironment, render
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{% for x in [1, 2] %}{{ loop.index }}{{ loop.last }}{% endfor %}", "1False2True"),
+        ("{% for k, v in {'a': 1}.items() if v %}{{ k ~ '=' ~ v }}{% else %}none{% endfor %}", "a=1"),
+        ("{% for x in missing %}{{ x }}{% else %}none{% endfor %}{{ missing }}", "none"),
+        ("{% for x in [[1], [2]] recursive %}[{{ x if x is number else loop(x) }}]{% endfor %}", "[[1]][[2]]"),
+        ("  {% if true %}\n  a\n  {%- endif %}\n b", "  a b"),
+        ("{% generation %}a{% endgeneration %}{% for i in [1, 2] %}{% break %}{% endfor %}", "a"),
+        ("{{ {'a': 'é<|x|>', 'b': [1]} | tojson }}", '{"a": "é<|x|>", "b": [1]}'),
+        ("{{ {'a': 1} | tojson(indent=2) }}", '{\n  "a": 1\n}'),
+        ("{{ [3, 1] | sort | first }}{{ ' x ' | trim }}{{ 7 % 2 }}{{ 2 * 3 }}{{ 'ab'[::-1] }}", "1x16ba"),
+        ("{{ [{'r': 'u'}] | selectattr('r', 'equalto', 'u') | list | length }}", "1"),
+        ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('a') + m('b') }}", "<a><b>"),
+        ("{% set ns = namespace(n=0) %}{% for i in range(3) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}", "3"),
+        ("{{ 'a<b>&c' }}", "a<b>&c"),
+        ("{{ strftime_now('%%') }}", "%"),
+    ],
+)
+def test_the_dialect(source: str, text: str) -> None:
+    assert render(PromptEnvironment(), source, {}) == text
+
+
+GROW = (
+    "{%% set ns = namespace(s='xx') %%}{%% for i in range(99) %%}{%% set ns.s = %s %%}{%% endfor %%}{{ ns.s | tojson }}"
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for i in range(10**9) %}x{% endfor %}",
+        "{% for i in range(1000000000) %}x{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% set r = range(99999) | list %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxx{% endfor %}{% endfor %}",
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(99) }}",
+        "{% set t %}{% for i in range(99999) %}{% for j in range(99999) %}xxxx{% endfor %}{% endfor %}{% endset %}",
+        "{{ 'x' * 10000000000 }}",
+        "{{ 999999 * 'xxxxxxxxxx' }}",
+        "{{ ([0] * 999999) * 999999 }}",
+        "{{ '%10000000000d' % 1 }}",
+        "{{ '{:10000000000}'.format(1) }}",
+        "{{ 'a'.ljust(10000000000) }}",
+        "{{ 'a' | center(10000000000) }}",
+        "{{ [1] | tojson(indent=10000) }}",
+        *(
+            GROW % step
+            for step in (
+                "ns.s ~ ns.s",
+                "ns.s + ns.s",
+                "ns.s.replace('x', 'xx')",
+                "ns.s | replace('x', 'xx')",
+                "[ns.s, ns.s] | join",
+                "''.join([ns.s, ns.s])",
+                "[ns.s, ns.s]",
+                "[ns.s, ns.s] | string",
+            )
+        ),
+    ],
+)
+def test_a_hostile_template_ends_soon(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_SECONDS", 0.3)
+    start = time.monotonic()
+    with pytest.raises(TemplateError):
+        render(PromptEnvironment(), source, {})
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{{ raise_exception.__globals__.x }}"]
+)
+def test_python_is_out_of_reach(source: str) -> None:
+    with pytest.raises(TemplateError):
+        render(PromptEnvironment(), source, {"messages": [1]})
