@@ -58,12 +58,15 @@ def sample(logits: NDArray[np.float32], settings: SamplerSettings, position: int
         raise InputError(f"the model gave the logit {logits[best]} for token {best}; its weights may be damaged")
     if settings.temperature == 0 or settings.top_k == 1:
         return best
-    ids = _largest(logits, settings.top_k) if 0 < settings.top_k < len(logits) else np.arange(len(logits))
-    weights = _weights(logits[ids], logits[best], settings.temperature)
+    kept = _largest(logits, settings.top_k) if 0 < settings.top_k < len(logits) else None
+    weights = _weights(logits if kept is None else logits[kept], logits[best], settings.temperature)
+    u = uniform(settings.seed, position)
     if 0 < settings.top_p < 1:
-        order = _nucleus(weights, settings.top_p)
-        ids, weights = ids[order], weights[order]
-    return int(ids[_draw(weights, uniform(settings.seed, position))])
+        nucleus = _nucleus(weights, settings.top_p)
+        drawn = int(nucleus[_draw(weights[nucleus], u)])
+    else:
+        drawn = _draw(weights, u)
+    return drawn if kept is None else int(kept[drawn])
 
 
 def uniform(seed: int, position: int) -> float:
@@ -81,10 +84,11 @@ def _mix(state: int) -> int:
     return state ^ state >> 31
 
 
-def _largest(logits: NDArray[np.float32], k: int) -> Ids:
-    kth = np.partition(logits, len(logits) - k)[len(logits) - k]
-    above = np.flatnonzero(logits > kth)
-    equal = np.flatnonzero(logits == kth)[: k - len(above)]
+def _largest(values: NDArray[np.floating], k: int) -> Ids:
+    """Indices, ascending, of the k largest; of equal ones the first."""
+    kth = np.partition(values, len(values) - k)[len(values) - k]
+    above = np.flatnonzero(values > kth)
+    equal = np.flatnonzero(values == kth)[: k - len(above)]
     return np.sort(np.concatenate([above, equal]))
 
 
@@ -128,14 +132,13 @@ def _tree_sum(values: Weights) -> float:
 
 
 def _nucleus(weights: Weights, top_p: float) -> Ids:
-    """Indices of the fewest tokens whose sum exceeds the share top_p, most probable first, equal ones by id."""
+    """Indices, ascending, of the fewest tokens whose sum exceeds the share top_p: the most probable, then by id."""
     total = _tree_sum(weights)
     # Tokens all below this line together miss less than 1 - top_p, so none of them is needed; 0.99 covers rounding.
     line = 0.99 * (1 - top_p) * total / len(weights)
-    candidates = np.flatnonzero(weights >= line)
-    order = candidates[np.argsort(-weights[candidates], kind="stable")]
-    reached = int(np.searchsorted(np.cumsum(weights[order]), top_p * total, side="right"))
-    return order[: reached + 1]
+    descending = np.sort(weights[weights >= line])[::-1]
+    reached = int(np.searchsorted(np.cumsum(descending), top_p * total, side="right"))
+    return _largest(weights, min(reached + 1, len(descending)))
 
 
 def _draw(weights: Weights, u: float) -> int:
