@@ -33,6 +33,7 @@ def _in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """One rank's dots and summary are enough; a failing rank speaks through standard error."""
     if config.getoption("--with-mpi") and _rank():

@@ -1,0 +1,77 @@
+# python -m pytest tests/transport/test_failure.py
+import pytest
+
+from dllama_py.errors import ClusterError, InputError, UsageError
+from dllama_py.transport import failure
+from dllama_py.transport.comm import Comm, PeerLost, SoloComm
+from dllama_py.transport.failure import abort_on_exception, agreed
+from tests.support.threads import run_ranks
+
+
+class Aborting(SoloComm):
+    """Two ranks in name; remembers the code of its abort."""
+
+    rank, size = 1, 2
+
+    def __init__(self) -> None:
+        self.hosts = ("attic", "cellar")
+
+    def abort(self, code: int) -> None:  # type: ignore[override]
+        self.code = code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "first_line"),
+    [
+        (UsageError("no room"), 2, "rank 1 on cellar: no room"),
+        (ClusterError("no answer"), 3, "rank 1 on cellar: no answer"),
+        (PeerLost("silence"), 3, "rank 1 on cellar: silence"),
+        (KeyError("q"), 1, "rank 1 on cellar: KeyError('q')"),
+    ],
+)
+def test_an_exception_ends_all_ranks(
+    error: Exception,
+    code: int,
+    first_line: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failure, "PATIENCE_S", 0)
+    comm = Aborting()
+    with abort_on_exception(comm):
+        raise error
+    told = capsys.readouterr().err.splitlines()
+    assert (comm.code, told[0]) == (code, first_line)
+    assert ("Traceback (most recent call last):" in told) == isinstance(error, KeyError)
+
+
+def test_in_a_world_of_one_exceptions_pass() -> None:
+    with pytest.raises(KeyError), abort_on_exception(SoloComm()):
+        raise KeyError("q")
+
+
+@pytest.mark.parametrize("failing", [[0], [2], [1, 3], [0, 1, 2, 3]])
+def test_the_lowest_failing_rank_explains_and_the_others_leave(failing: list[int]) -> None:
+    def work(comm: Comm) -> str:
+        try:
+            with agreed(comm):
+                if comm.rank in failing:
+                    raise InputError(f"rank {comm.rank} cannot read")
+        except InputError as error:
+            return str(error)
+        except SystemExit as end:
+            return f"exit {end.code}"
+        return "goes on"
+
+    wanted = ["exit 2"] * 4
+    wanted[failing[0]] = f"rank {failing[0]} cannot read"
+    assert run_ranks(4, work) == wanted
+
+
+def test_without_failure_all_go_on() -> None:
+    def work(comm: Comm) -> bool:
+        with agreed(comm):
+            pass
+        return True
+
+    assert run_ranks(4, work) == [True] * 4

@@ -1,0 +1,48 @@
+# python -m pytest tests/transport/test_world.py
+import subprocess
+import sys
+
+import pytest
+
+from dllama_py.errors import ClusterError
+from dllama_py.transport.world import check_size, open_world
+
+
+def test_without_a_launcher_the_world_is_one_process() -> None:
+    comm = open_world({})
+    assert (comm.rank, comm.size, len(comm.hosts)) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"])
+def test_groups_of_one_are_exposed(name: str) -> None:
+    with pytest.raises(ClusterError, match="launcher started 4 ranks, but MPI gives each a world of 1"):
+        check_size(1, {name: "4"})
+
+
+def test_an_expected_size_is_compared() -> None:
+    check_size(4, {"DLLAMA_EXPECT_RANKS": "4", "PMI_SIZE": "4"})
+    with pytest.raises(ClusterError, match="world of 2, but DLLAMA_EXPECT_RANKS says 4: start it with mpirun -np 4"):
+        check_size(2, {"DLLAMA_EXPECT_RANKS": "4"})
+
+
+def test_a_missing_mpi_library_is_explained() -> None:
+    program = "from dllama_py.transport.world import open_world; open_world({'PMI_RANK': '0', 'PMI_SIZE': '2'})"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"MPI4PY_LIBMPI": "/nowhere/libmpi.so"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1].endswith("MPI cannot be loaded (cannot load MPI library): pip install mpich")
+
+
+def test_one_process_needs_neither_mpi4py_nor_numba() -> None:
+    program = (
+        "import sys; sys.modules['mpi4py'] = sys.modules['numba'] = None\n"
+        "from dllama_py.transport.world import open_world\n"
+        "from dllama_py.transport.tree import TreeAllReduce\n"
+        "print(open_world({}).size)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
