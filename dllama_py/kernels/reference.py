@@ -1,0 +1,286 @@
+"""docs/arithmetic.md written down the slow, obvious way: one float at a time over plain arrays.
+
+This is what the tile kernels are tested against, to the bit. It shares no code and no memory layout with them:
+weights come as the bytes of a file, the cache as [S, K, E]. It does not know pages, threads or packed groups.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, codes_q6k, dequantize
+from dllama_py.kernels.vectors import fma, sqrt
+
+Integers = NDArray[np.int64]
+_ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
+_SMALLEST_NORMAL = np.float32(2.0**-126)
+_HALF_MAX = np.float32(65504)
+_PAGE = 64  # positions that attention sums before it adds to the totals
+_scalar = njit(cache=True, error_model="numpy")
+
+
+@_scalar
+def _round_half_even(x: Any) -> Any:
+    below = np.floor(x)
+    rest = x - below
+    if rest > _HALF or (rest == _HALF and below % 2 != 0):
+        return below + _ONE
+    return below
+
+
+def round_f16(x: Floats) -> Floats:
+    """float32 of any shape -> the nearest halves, as float32; beyond 65504 the largest half."""
+    return np.clip(x, -_HALF_MAX, _HALF_MAX).astype(np.float16).astype(np.float32)
+
+
+def round_bf16(x: Floats) -> Floats:
+    """float32 of any shape -> the nearest bf16 numbers, ties to even, as float32."""
+    upper = (x.view(np.uint32) >> 16).astype(np.uint64)
+    rest = x.view(np.uint32) & 0xFFFF
+    upper += (rest > 0x8000) | ((rest == 0x8000) & (upper % 2 == 1))
+    return (upper << 16).astype(np.uint32).view(np.float32)
+
+
+def quantize(x: Floats) -> tuple[Integers, Floats]:
+    """Activations float32 [n] -> codes int64 [n], scales float32 [B]."""
+    codes, scales = np.zeros(x.size, np.int64), np.zeros(x.size // BLOCK, np.float32)
+    _quantize(x, codes, scales)
+    return codes, scales
+
+
+@_scalar
+def _quantize(x: Any, codes: Any, scales: Any) -> None:
+    for block in range(scales.size):
+        amax = _ZERO
+        for i in range(block * BLOCK, block * BLOCK + BLOCK):
+            amax = max(amax, abs(x[i]))
+        scale = amax / np.float32(127)
+        if scale >= _SMALLEST_NORMAL:
+            scales[block] = scale
+            for i in range(block * BLOCK, block * BLOCK + BLOCK):
+                codes[i] = np.int64(_round_half_even(x[i] * (_ONE / scale)))
+
+
+def round_q80(x: Floats) -> Floats:
+    """float32 [n] -> half(scale) * code, as float32."""
+    codes, scales = quantize(x)
+    return np.repeat(round_f16(scales), BLOCK) * codes.astype(np.float32)
+
+
+def matmul(weights: Bytes, kind: FloatType, x: Floats, leaves: Integers) -> Floats:
+    """weights uint8 [N, row_bytes] as in a file, x float32 [T, columns], leaves int64 [P + 1], borders in blocks of 32
+    -> float32 [P, T, N].
+    """
+    out = np.zeros((leaves.size - 1, x.shape[0], weights.shape[0]), np.float32)  # [P, T, N]
+    if kind.is_float:
+        widened = dequantize(weights, kind)  # [N, columns]
+        for row in range(x.shape[0]):
+            _float_products(widened, x[row], leaves, out[:, row])
+        return out
+    blocks = _blocks_of(weights, kind)
+    for row in range(x.shape[0]):
+        codes, scales = quantize(x[row])
+        _block_products(blocks, codes, scales, leaves, out[:, row])
+    return out
+
+
+@_scalar
+def _float_products(weights: Any, x: Any, leaves: Any, out: Any) -> None:
+    for leaf in range(out.shape[0]):
+        for n in range(out.shape[1]):
+            total = _ZERO
+            for block in range(leaves[leaf], leaves[leaf + 1]):
+                s = _ZERO
+                for column in range(block * BLOCK, block * BLOCK + BLOCK):
+                    s = fma(weights[n, column], x[column], s)
+                total = total + s
+            out[leaf, n] = total
+
+
+class _Blocks(NamedTuple):
+    codes: Integers  # [N, columns]
+    parts: Integers  # [N, columns / 16], the scales of a K type, else 1
+    d: Floats  # [N, B]
+    m: Floats  # [N, B], or [N, 0] for types without a minimum
+
+
+@_scalar
+def _block_products(w: Any, x: Any, x_scales: Any, leaves: Any, out: Any) -> None:
+    for leaf in range(out.shape[0]):
+        for n in range(out.shape[1]):
+            total = _ZERO
+            for block in range(leaves[leaf], leaves[leaf + 1]):
+                isum = xsum = 0
+                for column in range(block * BLOCK, block * BLOCK + BLOCK):
+                    isum += w.parts[n, column // 16] * w.codes[n, column] * x[column]
+                    xsum += x[column]
+                total = fma(w.d[n, block] * x_scales[block], np.float32(isum), total)
+                if w.m.size > 0:
+                    total = fma(w.m[n, block] * x_scales[block], np.float32(xsum), total)
+            out[leaf, n] = total
+
+
+def _blocks_of(weights: Bytes, kind: FloatType) -> _Blocks:
+    n = weights.shape[0]
+    file_blocks = np.ascontiguousarray(weights).reshape(n, -1, kind.block_bytes)  # [N, blocks, block_bytes]
+    if kind is FloatType.Q6K:
+        codes = codes_q6k(file_blocks)
+        parts = file_blocks[..., 192:208].view(np.int8).reshape(n, -1).astype(np.int64)
+        d = np.repeat(_halves(file_blocks, 208), 8, axis=1)
+    else:
+        codes = _CODES[kind](file_blocks)
+        d = _halves(file_blocks, 0)
+        parts = np.ones((n, 2 * d.shape[1]), np.int64)
+    m = _halves(file_blocks, 2) if kind is FloatType.Q41 else np.zeros((n, 0), np.float32)
+    return _Blocks(codes.reshape(n, -1).astype(np.int64), parts, d, m)
+
+
+def _nibbles(packed: Bytes) -> Integers:
+    return np.concatenate([packed % 16, packed // 16], axis=-1).astype(np.int64)
+
+
+_CODES: dict[FloatType, Callable[[Bytes], NDArray[Any]]] = {
+    FloatType.Q40: lambda blocks: _nibbles(blocks[..., 2:]) - 8,
+    FloatType.Q41: lambda blocks: _nibbles(blocks[..., 4:]),
+    FloatType.Q80: lambda blocks: blocks[..., 2:].view(np.int8),
+}
+
+
+def _halves(blocks: Bytes, at: int) -> Floats:
+    return np.ascontiguousarray(blocks[..., at : at + 2]).view(np.float16)[..., 0].astype(np.float32)  # [N, blocks]
+
+
+def mix(partials: Floats, weights: Floats) -> Floats:
+    """Experts' leaves float32 [experts, P, N] and their weights [experts], ascending by index -> float32 [P, N]."""
+    out = np.zeros(partials.shape[1:], np.float32)  # [P, N]
+    _mix(partials.reshape(weights.size, -1), weights, out.reshape(-1))
+    return out
+
+
+@_scalar
+def _mix(partials: Any, weights: Any, out: Any) -> None:
+    for i in range(out.size):
+        for e in range(weights.size):
+            out[i] = fma(weights[e], partials[e, i], out[i])
+
+
+@_scalar
+def exp_of(x: Any) -> Any:
+    """exp of one float32, clamped to [-87, 88]."""
+    x = min(max(x, np.float32(-87)), np.float32(88))
+    n = fma(x, np.float32(1.44269504), np.float32(12582912)) - np.float32(12582912)
+    r = fma(n, np.float32(-0.693359375), x)
+    r = fma(n, np.float32(2.12194440e-4), r)
+    p = np.float32(1.9875691500e-4)
+    p = fma(p, r, np.float32(1.3981999507e-3))
+    p = fma(p, r, np.float32(8.3334519073e-3))
+    p = fma(p, r, np.float32(4.1665795894e-2))
+    p = fma(p, r, np.float32(1.6666665459e-1))
+    p = fma(p, r, np.float32(5.0000001201e-1))
+    y = fma(p, r * r, r) + _ONE
+    return y * np.float32(2.0 ** np.float64(n))
+
+
+@_scalar
+def gated(gate: Any, up: Any) -> Any:
+    """silu(gate) * up, float32 [n] each."""
+    out = np.empty_like(gate)
+    for i in range(gate.size):
+        out[i] = gate[i] / (_ONE + exp_of(-gate[i])) * up[i]
+    return out
+
+
+@_scalar
+def _halving_sum(lanes: Any) -> Any:
+    """float32 [16], overwritten: lane i with i + 8, then 4, 2, 1."""
+    for half in (8, 4, 2, 1):
+        for i in range(half):
+            lanes[i] = lanes[i] + lanes[i + half]
+    return lanes[0]
+
+
+@_scalar
+def rms_norm(x: Any, weight: Any, epsilon: Any) -> Any:
+    """float32 [n], n a multiple of 16."""
+    lanes = np.zeros(16, np.float32)
+    for i in range(x.size):
+        lanes[i % 16] = fma(x[i], x[i], lanes[i % 16])
+    inverse = _ONE / sqrt(_halving_sum(lanes) / np.float32(x.size) + epsilon)
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = (x[i] * inverse) * weight[i]
+    return out
+
+
+@_scalar
+def rope(x: Any, cos: Any, sin: Any, adjacent: bool) -> Any:
+    """One head float32 [E], cos and sin [E/2] of its position."""
+    out = np.empty_like(x)
+    for i in range(cos.size):
+        first, second = (2 * i, 2 * i + 1) if adjacent else (i, i + cos.size)
+        a, b = x[first], x[second]
+        out[first] = fma(a, cos[i], -(b * sin[i]))
+        out[second] = fma(a, sin[i], b * cos[i])
+    return out
+
+
+def attention(q: Floats, k: Floats, v: Floats) -> Floats:
+    """One row: q float32 [H, E]; k, v [S, K, E] of positions 0 to the row's own, as the cache holds them -> [H, E]."""
+    out = np.empty_like(q)
+    for head in range(q.shape[0]):
+        kv_head = head // (q.shape[0] // k.shape[1])
+        keys, values = np.ascontiguousarray(k[:, kv_head]), np.ascontiguousarray(v[:, kv_head])
+        _attend(q[head], keys, values, attention_scale(q.shape[1]), out[head])
+    return out
+
+
+def attention_scale(head_width: int) -> Any:
+    """1 / sqrt(E), both operations in float32, a float32."""
+    return _ONE / np.sqrt(np.float32(head_width))
+
+
+@_scalar
+def _attend(q: Any, k: Any, v: Any, scale: Any, out: Any) -> None:
+    n_positions, width = k.shape
+    scores = np.zeros(n_positions, np.float32)
+    for j in range(n_positions):
+        for e in range(width):
+            scores[j] = fma(q[e], k[j, e], scores[j])
+        scores[j] = scores[j] * scale
+    highest = scores.max()
+    total, values = _ZERO, np.zeros(width, np.float32)
+    for first in range(0, n_positions, _PAGE):
+        lanes, tile = np.zeros(16, np.float32), np.zeros(width, np.float32)
+        for j in range(first, min(first + _PAGE, n_positions)):
+            weight = exp_of(scores[j] - highest)
+            lanes[j % 16] = lanes[j % 16] + weight
+            for e in range(width):
+                tile[e] = fma(weight, v[j, e], tile[e])
+        total = total + _halving_sum(lanes)
+        for e in range(width):
+            values[e] = values[e] + tile[e]
+    for e in range(width):
+        out[e] = values[e] * (_ONE / total)
+
+
+def tree_sum(leaves: Floats, exchange: str) -> Floats:
+    """float32 [P, n], P a power of two -> [n]; leaves, inner nodes and root are rounded to f32, bf16 or q80."""
+    rounded = ROUNDINGS[exchange]
+    nodes = [rounded(leaf) for leaf in leaves]
+    while len(nodes) > 1:
+        nodes = [rounded(nodes[i] + nodes[i + 1]) for i in range(0, len(nodes), 2)]
+    return nodes[0]
+
+
+def route(logits: Floats, n_chosen: int) -> tuple[list[int], list[np.float32]]:
+    """Router logits float32 [experts] -> the chosen experts, ascending, and their weights."""
+    best_first = sorted(range(logits.size), key=lambda e: (-logits[e], e))
+    chosen = sorted(best_first[:n_chosen])
+    powers = [np.float32(exp_of(logits[e] - logits.max())) for e in chosen]
+    total = _ZERO
+    for power in powers:
+        total = total + power
+    return chosen, [power / total for power in powers]
