@@ -266,6 +266,9 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, out: Any) -> None:
         out[e] = values[e] * (_ONE / total)
 
 
+ROUNDINGS: dict[str, Callable[[Floats], Floats]] = {"f32": np.copy, "bf16": round_bf16, "q80": round_q80}
+
+
 def tree_sum(leaves: Floats, exchange: str) -> Floats:
     """float32 [P, n], P a power of two -> [n]; leaves, inner nodes and root are rounded to f32, bf16 or q80."""
     rounded = ROUNDINGS[exchange]

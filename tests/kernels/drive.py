@@ -1,0 +1,73 @@
+"""Kernels called on plain arrays, each in a program of its own, with the shapes of their references."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.blocks import Bytes, Floats, FloatType
+from dllama_py.kernels import elementwise
+from dllama_py.kernels import matmul as products
+from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, n_groups
+from dllama_py.kernels.pack import empty_packed, pack_rows, to_runs
+from dllama_py.kernels.program import Instruction, Program
+from dllama_py.kernels.team import Team
+
+Integers = NDArray[np.int64]
+QUIET_NAN = np.uint32(0x7FC01234)  # what outputs hold before a kernel runs
+
+
+def run(team: Team, *instructions: Instruction) -> None:
+    team.run(Program(instructions))
+
+
+def words(*values: int) -> Integers:
+    return np.array(values, np.int64)
+
+
+def untouched(*shape: int) -> Floats:
+    """float32 of NaNs, so that what a kernel leaves out shows."""
+    return np.full(shape, QUIET_NAN).view(np.float32)
+
+
+def pack(kind: FloatType, weights: Bytes) -> Bytes:
+    """File rows uint8 [N, row_bytes] -> packed."""
+    runs = to_runs(kind, weights)
+    packed = empty_packed(kind, runs.shape[0], runs.shape[1])
+    pack_rows(kind, runs.reshape(len(runs), -1), packed, 0)
+    return packed
+
+
+def quantize(team: Team, x: Floats) -> Bytes:
+    """float32 [T, columns] -> uint8 [T, B * 48]."""
+    n_blocks = x.shape[1] // 32
+    out = np.full((x.shape[0], n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
+    run(team, elementwise.quantize(words(len(x)), x, x.strides[0], n_blocks, out))
+    return out
+
+
+def quantized_fields(blocks: Bytes) -> tuple[Integers, Floats, Integers]:
+    """uint8 [B * 48] -> codes int64 [B * 32], scales [B], sums int64 [B, 3] (first 16, last 16, all)."""
+    blocks = blocks.reshape(-1, X_BLOCK_BYTES)
+    codes = blocks[:, :32].view(np.int8).astype(np.int64).reshape(-1)
+    scales = np.ascontiguousarray(blocks[:, X_SCALE : X_SCALE + 4]).view(np.float32)[:, 0]
+    return codes, scales, np.ascontiguousarray(blocks[:, X_SCALE + 4 :]).view(np.int32).astype(np.int64)
+
+
+def activation_rows(team: Team, kind: FloatType, x: Floats) -> NDArray[np.generic]:
+    """As the products of that weights type want them."""
+    return x if kind.is_float else quantize(team, x)
+
+
+def matmul(team: Team, kind: FloatType, weights: Bytes, x: Floats, leaves: Sequence[int]) -> Floats:
+    """Arguments and result [P, T, N] of reference.matmul."""
+    n, n_rows, n_leaves = len(weights), len(x), len(leaves) - 1
+    out = untouched(n_leaves, n_rows, n_groups(n) * 16)
+    rows, rows_of_x = np.arange(n_rows), activation_rows(team, kind, x)
+    call = products.matmul(kind)(
+        *(words(0, n_rows), rows_of_x, rows_of_x.strides[0], rows, pack(kind, weights), n_groups(n), x.shape[1] // 32),
+        *(out, out.strides[1], rows, words(*leaves), n_leaves, out.strides[0], 1),
+    )
+    run(team, call)
+    assert not out[..., n:].any(), "rows added to fill a group give zeros"
+    return np.ascontiguousarray(out[..., :n])
