@@ -34,12 +34,21 @@ class Shield:
         self._break = unused[0]
 
     def cover(self, value: Any) -> Any:
-        """The same value with every text in it, at any depth, made harmless."""
+        """The same value with every text in it, at any depth, made harmless.
+
+        A name (a role, a kind, a key) is broken only if it spells a whole control token, for templates compare names
+        and build their own tokens of them; what stands under `content` is never taken for a name.
+        """
         if isinstance(value, str):
-            return self._covered(value)
+            return self._broken(value, self._whole(value) if value.isidentifier() else self._places(value))
         if isinstance(value, dict):
-            return {self.cover(key): self.cover(item) for key, item in value.items()}
+            return {self.cover(key): self._covered_item(key, item) for key, item in value.items()}
         return [self.cover(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _covered_item(self, key: Any, item: Any) -> Any:
+        if key == "content" and isinstance(item, str):
+            return self._broken(item, self._places(item))
+        return self.cover(item)
 
     def encode(self, rendered: str) -> list[int]:
         """Ids of a rendered prompt, without a begin token of the tokenizer's own."""
@@ -56,23 +65,29 @@ class Shield:
     def _plain(self, text: str) -> list[int]:
         return self._tokenizer.encode(text.replace(self._break, ""), special=False, bos=False)
 
-    def _covered(self, text: str) -> str:
-        places = {match.end() for match in self._start.finditer(text)} | self._breaks_at_ends(text)
+    def _broken(self, text: str, places: set[int]) -> str:
         edges = [0, *sorted(places), len(text)]
         return self._break.join(text[start:stop] for start, stop in pairwise(edges))
 
-    def _breaks_at_ends(self, text: str) -> set[int]:
-        """Where a control token could arise with what stands before or after; templates may trim white space."""
-        if text.isidentifier():  # roles, keys and names, which templates compare
+    def _whole(self, text: str) -> set[int]:
+        return {match.end() for match in self._start.finditer(text)}
+
+    def _places(self, text: str) -> set[int]:
+        """Where to break: in control tokens, and where one could arise with what stands before and after the text.
+
+        Templates may trim white space, so the ends are those of the words.
+        """
+        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        words = text[begin:end]
+        if not words:
             return set()
-        end, begin = len(text.rstrip()), len(text) - len(text.lstrip())
         tails = range(max(begin, end - self._longest), end)
-        places = {
-            start + 1 for start in tails if any(control.startswith(text[start:end]) for control in self._controls)
-        }
-        heads = (text[begin:stop] for stop in range(begin + 1, min(end, begin + self._longest) + 1))
-        if any(control.endswith(head) and control != head for head in heads for control in self._controls):
-            places.add(begin)
+        heads = {words[:length] for length in range(1, self._longest + 1)}
+        places = self._whole(text)
+        for control in self._controls:
+            places |= {start + 1 for start in tails if control.startswith(text[start:end])}
+            if control != words and (words in control or any(map(control.endswith, heads - {control}))):
+                places.add(begin)
         return places
 
 

@@ -65,6 +65,12 @@ def test_names_that_templates_compare_are_left_alone(tiny: Tokenizer) -> None:
     ]
 
 
+def test_content_is_never_a_name_and_nothing_stays_nothing(tiny: Tokenizer) -> None:
+    said = [{"role": "user", "content": text} for text in ("im_end", "", " \n")]
+    covered = [message["content"] for message in Shield(tiny, said).cover(said)]
+    assert covered == ["\uf8ffim_end", "", " \n"]
+
+
 def test_text_across_a_border_merges_as_in_the_whole(tiny: Tokenizer) -> None:
     template = ChatTemplate({"default": "<|user|>h{{ messages[0].content }}<|im_end|>"}, tiny)
     assert template.encode([{"role": "user", "content": "e"}]) == [263, 256, 262]
