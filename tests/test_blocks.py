@@ -137,6 +137,14 @@ def test_fast_equals_the_definition_from_blocks(source):
         np.testing.assert_array_equal(quantize_rows(data, source, target), quantize(dequantize(data, source), target))
 
 
+@pytest.mark.parametrize("source", [FloatType.F32, FloatType.F16, FloatType.BF16, FloatType.Q80])
+def test_rows_of_a_file_may_lie_anywhere_and_be_read_only(source):
+    aligned = np.random.default_rng(4).integers(0, 60, (2, source.n_bytes(64)), dtype=np.uint8)
+    anywhere = np.frombuffer(b"x" + aligned.tobytes(), np.uint8)[1:].reshape(aligned.shape)
+    for target in WRITABLE:
+        np.testing.assert_array_equal(quantize_rows(anywhere, source, target), quantize_rows(aligned, source, target))
+
+
 def test_every_half_is_widened_and_narrowed_exactly():
     halves = np.arange(65536, dtype=np.uint16).reshape(1, -1)
     floats = widen_rows(halves.view(np.uint8), FloatType.F16)

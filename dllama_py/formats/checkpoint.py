@@ -12,7 +12,7 @@ import numpy as np
 
 from dllama_py.blocks import Bytes, Floats, FloatType, dequantize
 from dllama_py.config import ModelConfig
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.formats import gguf, huggingface, model_file
 from dllama_py.formats.mapped import MappedFile, spec_named
 from dllama_py.formats.strangers import refuse_stranger
@@ -87,6 +87,9 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 def embedding_rows(checkpoint: Checkpoint, ids: Sequence[int]) -> Floats:
     """Rows of the embedding table, read from the file and widened: float32 [T, D]."""
     spec = spec_named(checkpoint.config, "embedding")
+    for token in ids:
+        if not 0 <= token < spec.shape[0]:
+            raise UsageError(f"token {token} is not in the vocabulary of {spec.shape[0]}; check --ids or the tokenizer")
     rows = [checkpoint.read(spec, token, token + 1) for token in ids]
     if not rows:
         return np.empty((0, checkpoint.config.width), np.float32)

@@ -19,7 +19,6 @@ _NAMES = {
     10: "u64", 11: "i64", 12: "f64",
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
-_MAX_NESTING = 4
 _LENGTH = struct.Struct("<Q")
 
 
@@ -91,14 +90,14 @@ class Metadata(Mapping[str, Any]):
         return _NAMES[cursor.scalar("<I")], cursor.scalar("<Q")
 
 
-def _skip(cursor: Cursor, kind: int, key: str, nesting: int = 0) -> None:
+def _skip(cursor: Cursor, kind: int, key: str) -> None:
     if kind in _SCALARS:
         cursor.fits(1, struct.calcsize(_SCALARS[kind]), f"value of {key!r}")
         cursor.offset += struct.calcsize(_SCALARS[kind])
     elif kind == _STRING:
         length = cursor.count(1, f"bytes of {key!r}")
         cursor.offset += length
-    elif kind == _ARRAY and nesting < _MAX_NESTING:
+    elif kind == _ARRAY:
         item = cursor.scalar("<I")
         if item in _SCALARS:
             size = struct.calcsize(_SCALARS[item])
@@ -107,8 +106,7 @@ def _skip(cursor: Cursor, kind: int, key: str, nesting: int = 0) -> None:
         elif item == _STRING:
             _skip_strings(cursor, cursor.count(8, f"strings of {key!r}"), key)
         else:
-            for _ in range(cursor.count(12, f"arrays of {key!r}")):
-                _skip(cursor, item, key, nesting + 1)
+            raise cursor.error(f"items of type {item} in {key!r}, expected numbers or strings")
     else:
         raise cursor.error(f"value type {kind} of {key!r}, expected 0 to 12")
 
@@ -136,4 +134,4 @@ def _decode(cursor: Cursor, kind: int) -> Any:
         data = cursor.file.read(cursor.offset, count * dtype.itemsize)
         cursor.offset += len(data)
         return np.frombuffer(data, dtype)
-    return [_decode(cursor, item) for _ in range(count)]
+    return [_decode(cursor, _STRING) for _ in range(count)]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import embedding_rows, open_checkpoint
 from tests.checkpoints import tiny_folder, tiny_gguf, tiny_model_file
 
@@ -48,3 +48,10 @@ def test_releasing_pages_leaves_everything_readable(tmp_path_factory):
     checkpoint.release()
     assert (embedding_rows(checkpoint, range(320)) == before).all()
     assert embedding_rows(checkpoint, []).shape == (0, 128)
+
+
+@pytest.mark.parametrize("token", [-1, 320])
+def test_a_token_outside_the_vocabulary(tmp_path_factory, token):
+    checkpoint = open_checkpoint(tiny_folder(tmp_path_factory, "tiny-llama"))
+    with pytest.raises(UsageError, match=f"token {token} is not in the vocabulary of 320"):
+        embedding_rows(checkpoint, [5, token])

@@ -1,0 +1,122 @@
+# python -m pytest tests/formats/test_huggingface_config.py
+"""config.json: RoPE in its old and new places, windows, and models that are not computed."""
+
+import pytest
+
+from dllama_py.config import RopeScaling
+from dllama_py.formats.checkpoint import open_checkpoint
+from tests.checkpoints import change_config, own_folder
+from tests.formats.spoiling import refused
+
+LLAMA3 = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def test_the_base_in_its_nested_place(tmp_path):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, "rope_theta", rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
+    nested = open_checkpoint(folder)
+    change_config(folder, "rope_parameters", rope_theta=500000.0)
+    assert nested.config.rope_theta == 500000.0
+    assert (nested.config, nested.omitted) == (open_checkpoint(folder).config, open_checkpoint(folder).omitted)
+
+
+def test_no_base_is_10000_for_llama_and_an_error_for_qwen3(tmp_path):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, "rope_theta")
+    assert (open_checkpoint(folder).config.rope_theta, open_checkpoint(folder).omitted) == (10000.0, {"rope_theta"})
+    folder = own_folder(tmp_path / "b", "tiny-qwen3")
+    change_config(folder, "rope_theta")
+    refused(folder, "rope_theta is missing, expected the RoPE base")
+
+
+def test_two_bases_that_differ(tmp_path):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
+    refused(folder, "rope_theta is 10000.0, expected the same as in rope_parameters, 500000.0")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"rope_scaling": {"rope_type": "llama3", **LLAMA3}},
+        {"rope_scaling": {"type": "llama3", **LLAMA3}},
+        {"rope_parameters": {"rope_type": "llama3", "rope_theta": 10000.0, **LLAMA3}},
+    ],
+)
+def test_llama3_scaling_in_all_its_places(tmp_path, entries):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, **entries)
+    assert open_checkpoint(folder).config.rope_scaling == RopeScaling(32.0, 1.0, 4.0, 8192)
+
+
+def test_llama3_scaling_of_frequencies():
+    factors = [1 / divisor for divisor in RopeScaling(32.0, 1.0, 4.0, 8192).divisors(500000.0, 64)]
+    assert factors[:15] == [1.0] * 15
+    assert [round(factor, 6) for factor in factors[15:18]] == [0.605573, 0.303743, 0.103448]
+    assert factors[18:] == [1 / 32] * 14
+
+
+@pytest.mark.parametrize(
+    ("scaling", "message"),
+    [
+        ({"rope_type": "foo", "factor": 4.0}, "RoPE scaling 'foo' is not supported; 'default' and 'llama3' are"),
+        ({"type": "yarn", "factor": 4.0}, "RoPE scaling 'yarn' is not supported"),
+        ({"factor": 4.0}, "RoPE scaling 'missing' is not supported"),
+        ({"rope_type": "llama3", "factor": 4.0}, "low_freq_factor is missing, expected a number"),
+        ({"full_attention": {"rope_type": "default"}}, r"RoPE scaling per layer kind \(full_attention\)"),
+        ({"rope_type": "default", "partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, expected 1"),
+    ],
+)
+def test_scalings_that_are_not_computed(tmp_path, scaling, message):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, rope_scaling=scaling)
+    refused(folder, message)
+
+
+def test_mistral_is_llama_within_its_window(tmp_path):
+    folder = own_folder(tmp_path / "a", model_type="mistral", sliding_window=64)
+    assert open_checkpoint(folder).config.context_length == 64
+    change_config(folder, sliding_window=None)
+    assert open_checkpoint(folder).config.context_length == 512
+
+
+def test_a_window_that_is_switched_off(tmp_path):
+    folder = own_folder(tmp_path / "a", "tiny-qwen3", sliding_window=64, use_sliding_window=False)
+    assert open_checkpoint(folder).config.context_length == 512
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"model_type": "gemma3"}, "model_type 'gemma3' is not supported; llama, mistral, qwen3, qwen3_moe are"),
+        ({"model_type": None}, "model_type 'missing' is not supported"),
+        ({"hidden_act": "gelu"}, 'hidden_act is "gelu", expected silu'),
+        ({"quantization_config": {"quant_method": "gptq"}}, "quantised by gptq, which cannot be read"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "quantised by fp8, which cannot be read"),
+        ({"hidden_size": "128"}, 'hidden_size is "128", expected a whole number'),
+        ({"hidden_size": None}, "hidden_size is null, expected a whole number"),
+        ({"num_hidden_layers": 10**9}, "1000000000 layers of 0 experts cannot be"),
+        ({"num_attention_heads": 0}, "heads 0"),
+        ({"num_key_value_heads": 3}, "8 heads of width 16 over 3 key/value heads"),
+        ({"rms_norm_eps": True}, "rms_norm_eps is true, expected a number"),
+    ],
+)
+def test_configs_that_are_not_computed(tmp_path, entries, message):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, **entries)
+    refused(folder, message)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"norm_topk_prob": False}, "norm_topk_prob is false, expected true"),
+        ({"decoder_sparse_step": 2}, "decoder_sparse_step is 2, expected 1"),
+        ({"mlp_only_layers": [0]}, r"mlp_only_layers is \[0\], expected an empty list"),
+        ({"num_experts_per_tok": 9}, "9 active of 8 experts"),
+    ],
+)
+def test_mixtures_that_are_not_computed(tmp_path, entries, message):
+    folder = own_folder(tmp_path / "a", "tiny-qwen3moe")
+    change_config(folder, **entries)
+    refused(folder, message)
