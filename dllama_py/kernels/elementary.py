@@ -34,7 +34,6 @@ from dllama_py.kernels.vectors import (
     sub_f32,
     sum_lanes,
     sum_lanes_i32,
-    to_f32,
     to_i32,
     zero_f32,
 )
@@ -142,10 +141,9 @@ def store_rounded(a: Any, b: Any, rounding: int, out: int) -> None:
     elif rounding == ROUND_Q80:
         scale = block_scale(a, b)
         half = round_f16(splat_f32(scale))
-        store_f32(out, mul_f32(half, codes_of(a, scale)))
-        store_f32(out + 64, mul_f32(half, codes_of(b, scale)))
+        zero = zero_f32()  # added so that a scale of zero gives 0 and not -0, as it would after travelling
+        store_f32(out, add_f32(mul_f32(half, codes_of(a, scale)), zero))
+        store_f32(out + 64, add_f32(mul_f32(half, codes_of(b, scale)), zero))
     else:
         store_f32(out, a)
         store_f32(out + 64, b)
-
-

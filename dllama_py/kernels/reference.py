@@ -65,9 +65,9 @@ def _quantize(x: Any, codes: Any, scales: Any) -> None:
 
 
 def round_q80(x: Floats) -> Floats:
-    """float32 [n] -> half(scale) * code, as float32."""
+    """float32 [n] -> half(scale) * code, as float32; never -0."""
     codes, scales = quantize(x)
-    return np.repeat(round_f16(scales), BLOCK) * codes.astype(np.float32)
+    return np.repeat(round_f16(scales), BLOCK) * codes.astype(np.float32) + _ZERO
 
 
 def matmul(weights: Bytes, kind: FloatType, x: Floats, leaves: Integers) -> Floats:

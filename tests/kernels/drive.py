@@ -71,3 +71,31 @@ def matmul(team: Team, kind: FloatType, weights: Bytes, x: Floats, leaves: Seque
     run(team, call)
     assert not out[..., n:].any(), "rows added to fill a group give zeros"
     return np.ascontiguousarray(out[..., :n])
+
+
+def norm(team: Team, x: Floats, numbers: Sequence[int], weight: Floats, epsilon: float) -> tuple[Floats, Bytes]:
+    """rms norm of the rows x[numbers] -> float32 [n, columns], and uint8 [n, B * 48]."""
+    n, n_blocks = len(numbers), x.shape[1] // 32
+    floats, quantized = untouched(n, x.shape[1]), np.full((n, n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
+    epsilons = np.array([epsilon], np.float32)
+    rows = words(*numbers)
+    for out in ((floats, 0), (0, quantized)):
+        run(team, elementwise.norm(words(n), x, x.strides[0], rows, weight, n_blocks, epsilons, *out))
+    return floats, quantized
+
+
+def gated_hidden(team: Team, gate: Floats, up: Floats) -> tuple[Floats, Bytes]:
+    """silu(gate) * up of rows [T, columns] -> float32 [T, columns], and uint8 [T, B * 48]."""
+    n, n_blocks = len(gate), gate.shape[1] // 32
+    floats, quantized = untouched(*gate.shape), np.full((n, n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
+    run(team, elementwise.gated_hidden(words(n), gate, up, gate.strides[0], n_blocks, floats, quantized))
+    return floats, quantized
+
+
+def tree_sum(team: Team, leaves: Floats, rounding: int) -> Floats:
+    """float32 [P, T, columns] -> [T, columns]."""
+    n_leaves, n_rows, columns = leaves.shape
+    out, scratch = untouched(n_rows, columns), leaves.copy()
+    call = elementwise.tree_sum(words(n_rows), scratch, scratch.strides[0], n_leaves, columns // 32, rounding, out)
+    run(team, call)
+    return out
