@@ -1,0 +1,95 @@
+"""A cache in pages, as the kernels keep it, made from plain histories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.blocks import Floats
+from dllama_py.kernels import attention, reference
+from dllama_py.kernels.attention import PAGE
+from dllama_py.kernels.heads import prepare_heads
+from dllama_py.kernels.team import Team
+from tests.kernels import drive
+
+Row = tuple[int, int]  # slot, position
+
+
+@dataclass(frozen=True, slots=True)
+class PagedCache:
+    """Keys [pages, K, E, 64] and values [pages, K, 64, E] of one layer, halves as uint16; a page table per slot."""
+
+    keys: NDArray[np.generic]
+    values: NDArray[np.generic]
+    tables: tuple[NDArray[np.int64], ...]
+
+    @classmethod
+    def empty(cls, tables: Sequence[Sequence[int]], kv_heads: int, width: int, half: bool) -> "PagedCache":
+        """NaN wherever nothing is stored, in all bits 1."""
+        n_pages = 1 + max(max(table) for table in tables)
+        kind = np.uint16 if half else np.uint32
+        kind_read = np.float16 if half else np.float32
+        keys = np.full((n_pages, kv_heads, width, PAGE), np.iinfo(kind).max, kind).view(kind_read)
+        values = np.full((n_pages, kv_heads, PAGE, width), np.iinfo(kind).max, kind).view(kind_read)
+        return cls(keys, values, tuple(drive.words(*table) for table in tables))
+
+    def fill(self, slot: int, k: Floats, v: Floats) -> None:
+        """k, v float32 [S, K, E], already of the cache's type: positions 0 to S - 1 of a slot."""
+        for position in range(len(k)):
+            page, offset = self.tables[slot][position // PAGE], position % PAGE
+            self.keys[page, :, :, offset] = k[position]
+            self.values[page, :, offset] = v[position]
+
+    def stored(self, slot: int, position: int) -> tuple[Floats, Floats]:
+        """-> key and value float32 [K, E]."""
+        page, offset = self.tables[slot][position // PAGE], position % PAGE
+        return self.keys[page, :, :, offset].astype(np.float32), self.values[page, :, offset].astype(np.float32)
+
+    @property
+    def is_half(self) -> bool:
+        return self.keys.dtype == np.float16
+
+    def rows(self, rows: Sequence[Row]) -> NDArray[np.int64]:
+        """The kernels' ROWS."""
+        return np.array([[position, self.tables[slot].ctypes.data] for slot, position in rows], np.int64)
+
+
+def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups: Sequence[int]) -> Floats:
+    """q float32 [T, H, E] of the rows -> [T, H, E]; groups [K + 1] are the borders of each KV head's query heads."""
+    out = drive.untouched(*q.shape)
+    width, kv_heads = q.shape[2], len(groups) - 1
+    n_bytes = attention.scratch_bytes(1 + max(position for _, position in rows))
+    scratch = np.full(team.n_threads * n_bytes, 0xFF, np.uint8)
+    scale = np.array([reference.attention_scale(width)], np.float32)
+    call = attention.attention(cache.is_half)(
+        *(drive.words(len(rows)), q, q.strides[0], width, kv_heads, drive.words(*groups), cache.rows(rows)),
+        *(cache.keys, cache.values, out, out.strides[0], scratch, n_bytes, scale),
+    )
+    drive.run(team, call)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What the projections give for a step: q float32 [T, H, E]; k, v [T, K, E]; norm weights [E] or None."""
+
+    q: Floats
+    k: Floats
+    v: Floats
+    q_norm: Floats | None
+    k_norm: Floats | None
+
+
+def prepare(
+    team: Team, cache: PagedCache, heads: Heads, rows: Sequence[Row], turns: tuple[Floats, Floats], adjacent: bool
+) -> Floats:
+    """Stores keys and values; -> query heads float32 [T, H, E]. turns: cos and sin [positions, E/2]."""
+    q, k, v = heads.q.copy(), heads.k.copy(), heads.v.copy()
+    norms = [0 if weight is None else weight for weight in (heads.q_norm, heads.k_norm)]
+    call = prepare_heads(cache.is_half, adjacent)(
+        *(drive.words(len(rows)), q, k, v, q.strides[0], k.strides[0], q.shape[1], k.shape[1], q.shape[2]),
+        *(*norms, np.array([1e-6], np.float32), *turns, cache.rows(rows), cache.keys, cache.values),
+    )
+    drive.run(team, call)
+    return q
