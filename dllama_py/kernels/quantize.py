@@ -5,6 +5,8 @@ turns each block of 32 into vector code: maxima run over integer bits, which nee
 inside a block. It does not know tensors, files or models.
 """
 
+from typing import Literal
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)  # magnitude bits from here on are not finite
 _ROUND = np.float32(12582912.0)  # 1.5 * 2^23: adding and subtracting it rounds to an integer, ties to even
 _NO_INVERSE = np.float32(2.0**-128)
+# numba compiles anew for arrays that are read-only or unaligned, as those of files are
+_ONE_KIND: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
 
 Words = NDArray[np.uint32]
 Halves = NDArray[np.uint16]
@@ -57,8 +61,8 @@ def _to_blocks(bits: Words, target: FloatType, out: Bytes) -> bool:
 def widen_rows(data: Bytes, source: FloatType) -> Floats:
     """uint8 [rows, row_bytes] of any type -> float32 [rows, columns], exactly."""
     if source not in (FloatType.BF16, FloatType.F16):
-        return np.ascontiguousarray(dequantize(data, source))
-    halves = np.ascontiguousarray(data).view(np.uint16)  # [rows, columns]
+        return np.require(dequantize(data, source), requirements=_ONE_KIND)
+    halves = np.require(np.ascontiguousarray(data).view(np.uint16), requirements=_ONE_KIND)  # [rows, columns]
     bits = np.empty(halves.shape, np.uint32)
     widen = _widen_bf16 if source is FloatType.BF16 else _widen_f16
     widen(halves.reshape(-1), bits.reshape(-1))

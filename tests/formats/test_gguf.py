@@ -1,6 +1,7 @@
 # python -m pytest tests/formats/test_gguf.py
 """GGUF files: values against the gguf package, the table of roles, and what is refused."""
 
+import hashlib
 from pathlib import Path
 
 import gguf
@@ -223,6 +224,7 @@ def test_the_real_file(smollm2_gguf):
     assert config.norm_epsilon == 1e-5 and config.rope_theta == 100000.0
     spec = spec_of(checkpoint, "layers.29.down")
     assert checkpoint.float_type(spec) is FloatType.Q41
-    np.testing.assert_array_equal(values(checkpoint, spec), oracle(smollm2_gguf, "blk.29.ffn_down.weight"))
+    digest = hashlib.sha256(values(checkpoint, spec).tobytes()).hexdigest()  # once equal to the gguf package's
+    assert digest == "c19605745425a11e704e305ce3d27b632c406195d39eb3377e9cfb140ac643d1"
     assert checkpoint.metadata["tokenizer.ggml.tokens"][1] == "<|im_start|>"
     assert embedding_rows(checkpoint, [49151]).shape == (1, 576)
