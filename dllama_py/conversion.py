@@ -23,7 +23,7 @@ from dllama_py.kernels.quantize import quantize_rows
 Progress = Callable[[str, int, int], None]  # tensor's name, bytes written so far, bytes of the whole file
 
 _CHUNK_ELEMENTS = 1 << 18  # 1 MB as float32, which stays in the second or third cache level
-_RELEASE_BYTES = 64 << 20  # of source, read between two releases of its pages
+_RELEASE_BYTES = 16 << 20  # of source, read between two releases of its pages
 
 
 def model_file_name(name: str, target: FloatType) -> str:

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import shutil
+import tracemalloc
 from collections import namedtuple
 from pathlib import Path
 
@@ -140,6 +141,15 @@ def test_a_scale_that_is_not_finite_is_refused_by_name(tmp_path):
     path.write_bytes(data)
     with pytest.raises(InputError, match="tensor layers.0.up holds a scale that is infinite or not a number"):
         convert_model(open_checkpoint(path), FloatType.Q80, tmp_path / "a.m", quietly)
+
+
+def test_memory_does_not_grow_with_the_largest_tensor(tmp_path):
+    checkpoint = open_checkpoint(own_folder(tmp_path / "a", vocab_size=32000))  # embedding and head: 16 MB as f32
+    tracemalloc.start()
+    convert_model(checkpoint, FloatType.Q40, tmp_path / "a.m", quietly)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 8_000_000
 
 
 # Failures on the way
