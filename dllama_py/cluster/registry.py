@@ -4,13 +4,7 @@ import json
 import os
 from pathlib import Path
 
-HOME = "DLLAMA_HOME"
-
-
-def home_folder() -> Path:
-    """Where this program keeps things: $DLLAMA_HOME, else ~/.cache/dllama-py."""
-    return Path(os.environ.get(HOME) or Path.home() / ".cache" / "dllama-py")
-
+from dllama_py.home import home_folder
 
 def last_model() -> Path | None:
     """The file fetched last; None if none was, or it is gone."""

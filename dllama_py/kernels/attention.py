@@ -130,9 +130,7 @@ def attend_tile(
 
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def compute_tile(
-    half: Any, zero: Any, args: int, lists: int, kv_head: int, row: int, n: int, longest: int
-) -> None:
+def compute_tile(half: Any, zero: Any, args: int, lists: int, kv_head: int, row: int, n: int, longest: int) -> None:
     """Scores, weights and values of the listed queries. `longest`: positions that the furthest of them sees."""
     width, kv_heads = argument(args, HEAD_WIDTH), argument(args, KV_HEADS)
     table = get_i64(argument(args, ROWS) + row * ROW_BYTES + ROW_TABLE)
@@ -146,10 +144,18 @@ def compute_tile(
         for part in range(0, PAGE, 16):
             tile = zero
             for e in range(width):
-                tile = rows_fma_at(tile, load_cached(half, argument(args, K_CACHE), (at * width + e) * PAGE + part), queries, 4 * e)
+                tile = rows_fma_at(
+                    tile, load_cached(half, argument(args, K_CACHE), (at * width + e) * PAGE + part), queries, 4 * e
+                )
             rows_store(score_rows, (page * PAGE + part) * 4, tile)
     for i in range(n):
-        weigh(scores + i * stride, get_i64(lists + LENGTHS + 8 * i), n_pages, get_f32(argument(args, SCALE)), lists + TOTALS + 4 * i)
+        weigh(
+            scores + i * stride,
+            get_i64(lists + LENGTHS + 8 * i),
+            n_pages,
+            get_f32(argument(args, SCALE)),
+            lists + TOTALS + 4 * i,
+        )
     outputs = row_addresses(zero, argument(args, OUT), 1, lists + QUERIES, n - 1)
     for i in range(0, width, 16):
         total = rows_zero_like(zero)

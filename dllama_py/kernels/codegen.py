@@ -15,6 +15,7 @@ I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 HALF, FLOAT = ir.HalfType(), ir.FloatType()
 VI16, VI32, VF32 = (ir.VectorType(element, LANES) for element in (I16, I32, FLOAT))
 
+
 def define(result: Any, arguments: tuple[Any, ...], build: Callable[..., Any], name: str) -> Any:
     """An intrinsic of fixed types whose LLVM code is `build(builder, *values)`; no value returned means void."""
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from dllama_py.kernels.codegen import HALF, I32, LANES, VF32, VI16, VI32, const, load, store
+from dllama_py.kernels.codegen import HALF, LANES, VF32, VI16, VI32, const, load, store
 from dllama_py.kernels.features import HAS_HALF_CONVERSION
+
 
 def widen_half(builder: Any, bits: Any) -> Any:
     """<16 x i16> -> <16 x float>, exact. Without F16C LLVM would call a routine that numba does not link."""

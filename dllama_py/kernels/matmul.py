@@ -86,9 +86,7 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, weights: int, group: in
     """16 outputs, all leaves, of up to as many rows of one expert as the tile `zero` is high."""
     last = end - row - 1
     x = row_addresses(zero, argument(args, X), argument(args, X_STRIDE), argument(args, X_ROWS) + 8 * row, last)
-    out = row_addresses(
-        zero, argument(args, OUT), argument(args, OUT_STRIDE), argument(args, OUT_ROWS) + 8 * row, last
-    )
+    out = row_addresses(zero, argument(args, OUT), argument(args, OUT_STRIDE), argument(args, OUT_ROWS) + 8 * row, last)
     block = 0
     for leaf in range(argument(args, N_LEAVES)):
         total = zero

@@ -7,9 +7,9 @@ words) comes to lie beside the same thing of the 15 other rows. So one loop serv
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dllama_py.blocks import BLOCK, SUPER_BLOCK, Bytes, FloatType
+from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.layout import GROUP, RUN_BYTES, packed_bytes
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
@@ -45,7 +45,7 @@ def pack_rows(kind: FloatType, runs: Bytes, packed: Bytes, first_row: int) -> No
     _pack(runs.ctypes.data, runs.shape[0], n_blocks, packed.ctypes.data, first_row, *fields)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled("void(intp, intp, intp, intp, intp, intp, intp, intp)")
 def _pack(
     runs: int, n_rows: int, n_blocks: int, packed: int, first_row: int, halves: int, n_bytes: int, words: int
 ) -> None:
@@ -77,7 +77,7 @@ def to_runs(kind: FloatType, data: Bytes) -> Bytes:
     return runs.reshape(data.shape[0], -1, RUN_BYTES[kind])
 
 
-@njit("void(intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled("void(intp, intp, intp)")
 def _split_q6k(blocks: int, n_super: int, runs: int) -> None:
     """Each 32 columns of a super-block with its own copy of the scales."""
     for block in range(blocks, blocks + n_super * 210, 210):
@@ -99,5 +99,3 @@ def _split_q6k(blocks: int, n_super: int, runs: int) -> None:
                     last |= (get_u8(high + 16 + 4 * j + c) >> pair & 3) << (2 * j)
                 set_u8(run + 20 + c, np.uint8(first))
                 set_u8(run + 24 + c, np.uint8(last))
-
-

@@ -18,6 +18,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import meet
+from dllama_py.kernels.codegen import I64, define, load
+from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.vectors import get_i64
 
 WORDS = 20  # of an instruction: kernel, barrier flag, 18 arguments
@@ -94,21 +96,23 @@ def call_kernel(typingctx: Any, function: Any, arguments: Any, thread: Any, thre
     return types.void(*[types.intp] * 4), codegen
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def argument(args: int, number: int) -> int:
-    """Argument word `number` of the running instruction."""
-    return get_i64(args + 8 * number)
+# An intrinsic: numba's inline="always" would copy a function's body into each of the many calls before typing it.
+argument = define(
+    types.int64,
+    (types.intp, types.intp),
+    lambda b, args, number: load(b, b.add(args, b.mul(number, I64(8))), I64),
+    "argument",
+)
+"""argument(args, number): argument word `number` of the running instruction."""
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@njit(forceinline=True)  # type: ignore[untyped-decorator]
 def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
     """The contiguous part [start, stop) of n items that falls to a thread."""
     return n_items * thread // threads, n_items * (thread + 1) // threads
 
 
-@njit(  # type: ignore[untyped-decorator]
-    "void(intp, intp, intp, intp, intp)", nogil=True, cache=True, error_model="numpy"
-)
+@compiled("void(intp, intp, intp, intp, intp)")
 def run_program(program: int, n_instructions: int, barrier: int, thread: int, threads: int) -> None:
     """One thread's walk through a program; all threads of the team call it with the same program."""
     for number in range(n_instructions):

@@ -8,7 +8,6 @@ so that an idle rank costs no CPU.
 import threading
 
 import numpy as np
-from numba import njit
 
 from dllama_py.kernels.barrier import (
     JOB,
@@ -21,13 +20,14 @@ from dllama_py.kernels.barrier import (
     pause,
     sched_yield,
 )
+from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.program import Program, run_program
 from dllama_py.kernels.vectors import get_i64, set_i64
 
 SPINS_BEFORE_SLEEP = 100_000  # about 3 ms
 
 
-@njit("intp(intp, intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled("intp(intp, intp, intp, intp)")
 def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     """A helper's work: runs jobs as they are posted; the number of the last one, when none came for a while."""
     spins = 0
@@ -43,7 +43,7 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     return done
 
 
-@njit("void(intp, intp, intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled("void(intp, intp, intp)")
 def post_job(state: int, program: int, n_instructions: int) -> None:
     """Hands a program to the helpers; the one before has ended, as every program ends with a barrier."""
     set_i64(state + JOB_PROGRAM, program)
@@ -51,7 +51,7 @@ def post_job(state: int, program: int, n_instructions: int) -> None:
     atomic_add(state + JOB, 1)
 
 
-@njit("intp(intp)", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled("intp(intp)")
 def last_job(state: int) -> int:
     """Number of the job posted last."""
     return atomic_load(state + JOB)

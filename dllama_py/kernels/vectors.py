@@ -81,6 +81,20 @@ get_i32 = define(types.int32, (_address,), lambda b, a: load(b, a, I32), "get_i3
 set_i32 = define(types.void, (_address, types.int32), store, "set_i32")
 get_i64 = define(types.int64, (_address,), lambda b, a: load(b, a, I64), "get_i64")
 set_i64 = define(types.void, (_address, types.int64), store, "set_i64")
+
+
+def _first_half(builder: Any, address: Any) -> Any:
+    bits = splat(builder, load(builder, address, ir.IntType(16)))
+    return builder.extract_element(widen_half(builder, bits), I32(0))
+
+
+def _write_half(builder: Any, address: Any, x: Any) -> None:
+    halves = narrow_half(builder, saturate_half(builder, splat(builder, x)))
+    store(builder, address, builder.extract_element(halves, I32(0)))
+
+
+widen_half_at = define(types.float32, (_address,), _first_half, "widen_half_at")
+write_half = define(types.void, (_address, types.float32), _write_half, "write_half")
 get_i16 = define(types.int16, (_address,), lambda b, a: load(b, a, ir.IntType(16)), "get_i16")
 set_i16 = define(types.void, (_address, types.int16), store, "set_i16")
 get_u8 = define(types.uint8, (_address,), lambda b, a: load(b, a, I8), "get_u8")
@@ -100,9 +114,7 @@ max_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered(
 neg_f32 = define(f32x16, (f32x16,), lambda b, v: b.fneg(v), "neg_f32")
 min_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y), "min_f32")
 round_bf16 = define(f32x16, (f32x16,), lambda b, v: b.bitcast(bits_rounded_to_bf16(b, v), VF32), "round_bf16")
-round_f16 = define(
-    f32x16, (f32x16,), lambda b, v: widen_half(b, narrow_half(b, saturate_half(b, v))), "round_f16"
-)
+round_f16 = define(f32x16, (f32x16,), lambda b, v: widen_half(b, narrow_half(b, saturate_half(b, v))), "round_f16")
 add_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y), "add_i32")
 mul_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.mul(x, y), "mul_i32")
 or_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.or_(x, y), "or_i32")
@@ -174,5 +186,7 @@ zip_high = define(f32x16, (f32x16,) * 2, lambda b, x, y: _zip(b, x, y, LANES // 
 
 # -- scalars --------------------------------------------------------------------------------------------------
 
-fma = define(types.float32, (types.float32,) * 3, lambda b, x, y, z: call_intrinsic(b, "llvm.fma.f32", FLOAT, x, y, z), "fma")
+fma = define(
+    types.float32, (types.float32,) * 3, lambda b, x, y, z: call_intrinsic(b, "llvm.fma.f32", FLOAT, x, y, z), "fma"
+)
 sqrt = define(types.float32, (types.float32,), lambda b, x: call_intrinsic(b, "llvm.sqrt.f32", FLOAT, x), "sqrt")

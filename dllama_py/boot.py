@@ -1,0 +1,262 @@
+"""The one place of assembly: from settings to ranks that hold a model and a root that can be asked.
+
+The root reads the model and decides; the other ranks learn all they need from one message (`Orders`), so they have
+neither a model file nor settings. One rank of a host compiles while its neighbours sleep on a lock.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dllama_py.blocks import FloatType
+from dllama_py.cluster.cores import ThreadChoice, choose_threads
+from dllama_py.config import ModelConfig
+from dllama_py.engine.runner import Runner, serve
+from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
+from dllama_py.formats.tensors import TensorSpec, tensor_specs
+from dllama_py.kernels.code_cache import compiling_alone
+from dllama_py.kernels.compiled import warm_up
+from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
+from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
+from dllama_py.kernels.team import Team
+from dllama_py.model.buffers import Buffers
+from dllama_py.model.kv_cache import KvCache
+from dllama_py.model.layers import Layers
+from dllama_py.model.rank_model import RankModel
+from dllama_py.model.rope import shared_tables
+from dllama_py.sharding.distribute import distribute, receive, tensor_kinds
+from dllama_py.sharding.plan import Shard, make_plan
+from dllama_py.sharding.weights import Weights
+from dllama_py.transport.codecs import Codec, PlainCodec
+from dllama_py.transport.comm import Comm
+from dllama_py.transport.failure import agreed
+from dllama_py.transport.metered import MeteredComm
+from dllama_py.transport.tree import TreeAllReduce
+
+DEFAULT_CONTEXT = 4096  # positions
+DEFAULT_CHUNK_ROWS = 64
+
+_EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
+    "f32": (KEEP_F32, PlainCodec),
+    "bf16": (ROUND_BF16, Bf16Exchange),
+    "q80": (ROUND_Q80, Q80Exchange),
+}
+EXCHANGES = tuple(_EXCHANGES)
+CACHE_TYPES = ("auto", "f32", "f16")
+WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a user may wish of a run; the same for every request. None: the default of the model or the machine."""
+
+    model: Path
+    weights: str | None = None
+    n_threads: int | None = None
+    context: int | None = None
+    exchange: str = "f32"
+    cache_type: str = "auto"
+    replicate_kv: bool = False
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    n_slots: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a rank must know beside its rank."""
+
+    config: ModelConfig
+    kinds: dict[str, FloatType]
+    context: int
+    exchange: str
+    half_cache: bool
+    replicate_kv: bool
+    chunk_rows: int
+    n_slots: int
+
+    def to_json(self) -> str:
+        kinds = {name: kind.label for name, kind in self.kinds.items()}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("config", "kinds")}
+        return json.dumps(fields | {"config": self.config.to_json(), "kinds": kinds})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Orders":
+        fields = json.loads(text)
+        fields["config"] = ModelConfig.from_json(fields["config"])
+        fields["kinds"] = {name: FloatType.named(label) for name, label in fields["kinds"].items()}
+        return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """What one rank reports once it is ready."""
+
+    host: str
+    n_threads: int
+    weight_bytes: int
+    bytes_per_token: int
+    compile_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The root's view of a cluster that is ready."""
+
+    runner: Runner
+    checkpoint: Checkpoint
+    orders: Orders
+    shards: tuple[Shard, ...]
+    threads: ThreadChoice
+    ranks: tuple[RankFacts, ...]
+    load_s: float
+    team: Team
+
+
+@contextmanager
+def open_engine(settings: EngineSettings, comm: Comm, say: Callable[[str], None]) -> Iterator[Engine | None]:
+    """Loads the model over all ranks. At the root an Engine; elsewhere the rank serves until the root ends, then None.
+
+    UsageError or InputError (agreed by all ranks) before a weight is read when it cannot work.
+    """
+    started = time.perf_counter()
+    metered = MeteredComm(comm)
+    checkpoint: Checkpoint | None = None
+    orders: Orders | None = None
+    with agreed(comm):
+        if comm.rank == 0:
+            checkpoint = open_checkpoint(settings.model)
+            orders = _decide(checkpoint, settings, comm.size)
+    orders = _share(orders, comm)
+    shards = make_plan(orders.config, comm.size, orders.replicate_kv)
+    if checkpoint is not None:
+        _announce(checkpoint, orders, shards, say)
+    threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
+    team = Team(threads.n_threads)
+    try:
+        model, weights, compile_s = _load(orders, shards, metered, checkpoint, team)
+        facts = RankFacts(
+            comm.hosts[comm.rank], threads.n_threads, weights.n_bytes, weights.bytes_per_token(), compile_s
+        )
+        ranks = _gather_facts(facts, comm)
+        if checkpoint is None:
+            serve(model, metered, shards[comm.rank])
+            yield None
+            return
+        opened = checkpoint
+        runner = Runner(model, metered, shards, lambda ids: embedding_rows(opened, ids))
+        load_s = time.perf_counter() - started
+        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, team)
+        runner.stop()
+    finally:
+        team.close()
+
+
+def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> Orders:
+    """The root's choices. Raises before anything is loaded."""
+    config = checkpoint.config
+    wanted = _weights_type(checkpoint, settings.weights)
+    make_plan(config, n_ranks, settings.replicate_kv)
+    kinds = tensor_kinds(checkpoint, wanted)
+    float_weights = all(kinds[spec.name] is FloatType.F32 for spec in tensor_specs(config) if spec.is_matrix)
+    half_cache = settings.cache_type == "f16" or (settings.cache_type == "auto" and not float_weights)
+    context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
+    return Orders(
+        config,
+        kinds,
+        context,
+        settings.exchange,
+        half_cache,
+        settings.replicate_kv,
+        settings.chunk_rows,
+        settings.n_slots,
+    )
+
+
+def _weights_type(checkpoint: Checkpoint, wanted: str | None) -> FloatType | None:
+    """A folder is quantised, to q40 unless told otherwise; files that are quantised already keep their types."""
+    if checkpoint.path.is_dir():
+        return FloatType.named(wanted or "q40")
+    if wanted is not None:
+        raise UsageError(
+            f"--weights {wanted} is for Hugging Face folders; {checkpoint.path} keeps the types it was written with "
+            "(leave --weights out, or convert the folder anew)"
+        )
+    return None
+
+
+def _share(orders: Orders | None, comm: Comm) -> Orders:
+    """The root's orders on every rank."""
+    text = np.frombuffer(orders.to_json().encode() if orders else b"", np.uint8)
+    size = np.array([text.size], np.int64)
+    comm.broadcast(size)
+    buffer = text.copy() if orders else np.zeros(size[0], np.uint8)
+    comm.broadcast(buffer)
+    return Orders.from_json(buffer.tobytes().decode())
+
+
+def _load(
+    orders: Orders, shards: list[Shard], comm: MeteredComm, checkpoint: Checkpoint | None, team: Team
+) -> tuple[RankModel, Weights, float]:
+    """Slices to every rank, then the programs. The third value: seconds of compiling, or of waiting for it."""
+    config, shard = orders.config, shards[comm.rank]
+    started = time.perf_counter()
+    with compiling_alone():
+        warm_up()
+    compile_s = time.perf_counter() - started
+    weights = Weights(config, shard, orders.kinds)
+    if checkpoint is None:
+        receive(comm, shard, weights, orders.kinds)
+    else:
+        distribute(checkpoint, comm, shards, weights, orders.kinds, _ignore_progress)
+    rope = shared_tables(config, orders.context, comm)
+    buffers = Buffers(config, shard, orders.chunk_rows, team.n_threads, orders.context)
+    cache = KvCache(config, shard, orders.n_slots, orders.context, orders.half_cache)
+    rounding, codec = _EXCHANGES[orders.exchange]
+    reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
+    started = time.perf_counter()
+    with compiling_alone():
+        model = RankModel(Layers(config, weights, buffers, cache, rope, rounding), buffers, cache, team, reduce)
+    return model, weights, compile_s + time.perf_counter() - started
+
+
+def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:
+    """Nobody watches."""
+
+
+def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: Callable[[str], None]) -> None:
+    c = orders.config
+    kinds = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
+    experts = f", {c.n_experts} experts of which {c.n_active_experts} are active" if c.n_experts else ""
+    say(
+        f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
+        f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}, "
+        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:g}, weights {' '.join(kinds)}"
+    )
+    for note in checkpoint.notes:
+        say(note)
+    for shard in shards if len(shards) > 1 else []:
+        say(
+            f"rank {shard.rank}: query heads {_span(shard.heads)}, KV heads {_span(shard.kv_heads)}, "
+            f"feed-forward columns {_span(shard.hidden)}, vocabulary {_span(shard.vocab)}"
+        )
+
+
+def _span(part: range) -> str:
+    return f"{part.start}-{part.stop - 1} ({len(part)})" if part else "none"
+
+
+def _gather_facts(facts: RankFacts, comm: Comm) -> tuple[RankFacts, ...]:
+    """Every rank's facts at the root, nothing elsewhere; also the moment from which all are ready."""
+    text = json.dumps(asdict(facts)).encode()
+    own = np.frombuffer(text.ljust(512), np.uint8)
+    parts = [np.zeros(512, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
+    comm.gather(own, parts)
+    return tuple(RankFacts(**json.loads(part.tobytes())) for part in parts or [])
+
+

@@ -1,0 +1,90 @@
+"""How many threads a rank should use: physical performance cores, shared by the ranks of a host.
+
+Kernels live on memory and vector units, which SMT siblings share and efficiency cores have less of: the first add
+nothing, the second make the others wait at every barrier.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = Path("/sys/devices")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadChoice:
+    """A number of threads and the sentence that explains it."""
+
+    n_threads: int
+    reason: str
+
+
+def choose_threads(wanted: int | None, ranks_on_host: int) -> ThreadChoice:
+    """`wanted` (--nthreads) if given, else the usable cores divided among the ranks, at least 1."""
+    if wanted is not None:
+        return ThreadChoice(wanted, "as asked for")
+    cores, how = usable_cores(SYSTEM)
+    shared = f", shared by {ranks_on_host} ranks on this host" if ranks_on_host > 1 else ""
+    return ThreadChoice(max(cores // ranks_on_host, 1), how + shared)
+
+
+def usable_cores(system: Path) -> tuple[int, str]:
+    """Physical performance cores this process may run on, and how they were counted. `system`: /sys/devices."""
+    allowed = _allowed_cpus()
+    fast = _performance_cpus(system, allowed)
+    cores = {_core_of(system, cpu) for cpu in fast}
+    notes = [f"{len(cores)} physical core{'s' * (len(cores) != 1)}"]
+    if len(fast) < len(allowed):
+        notes.append(f"{len(allowed) - len(fast)} efficiency CPUs left out")
+    if len(cores) < len(fast):
+        notes.append(f"{len(fast) - len(cores)} SMT siblings left out")
+    quota = _cpu_quota()
+    if quota is not None and quota < len(cores):
+        return max(int(quota), 1), f"a container limit of {quota:g} CPUs"
+    return len(cores), ", ".join(notes)
+
+
+def _allowed_cpus() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _performance_cpus(system: Path, allowed: set[int]) -> set[int]:
+    """Intel hybrids list their performance CPUs; Arm gives each CPU a capacity."""
+    listed = _read(system / "cpu_core" / "cpus")
+    if listed:
+        return (_parse_list(listed) & allowed) or allowed
+    capacities = {cpu: _read(system / f"system/cpu/cpu{cpu}/cpu_capacity") for cpu in allowed}
+    known = {cpu: int(text) for cpu, text in capacities.items() if text}
+    if len(known) < len(allowed):
+        return allowed
+    return {cpu for cpu, capacity in known.items() if capacity == max(known.values())}
+
+
+def _core_of(system: Path, cpu: int) -> str:
+    """The CPUs of the same core as text, equal for siblings."""
+    topology = system / f"system/cpu/cpu{cpu}/topology"
+    return _read(topology / "core_cpus_list") or _read(topology / "thread_siblings_list") or str(cpu)
+
+
+def _cpu_quota() -> float | None:
+    """CPUs that a cgroup (version 2) allows, None for no limit."""
+    fields = _read(Path("/sys/fs/cgroup/cpu.max")).split()
+    return int(fields[0]) / int(fields[1]) if len(fields) == 2 and fields[0] != "max" else None
+
+
+def _parse_list(text: str) -> set[int]:
+    """'0-3,8' -> {0, 1, 2, 3, 8}."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,46 @@
+"""From prompt ids to generated ids: the one token loop. Knows no text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dllama_py.engine.runner import StepCost
+from dllama_py.engine.sampler import SamplerSettings, sample
+from dllama_py.engine.sequence import CachedSequence
+
+
+@dataclass(frozen=True, slots=True)
+class PromptChunk:
+    """A part of the prompt has been computed. `reused`: ids that were in the cache (first chunk only)."""
+
+    cost: StepCost
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A sampled id, and the cost of the step whose logits it came from (for the first: the prompt's last chunk)."""
+
+    id: int
+    cost: StepCost
+
+
+def generate(
+    sequence: CachedSequence, prompt: Sequence[int], settings: SamplerSettings, n_tokens: int, n_vocab: int
+) -> Iterator[PromptChunk | Token]:
+    """Computes the prompt, then up to `n_tokens` ids, as many as the context has room for.
+
+    `n_vocab`: ids below it may be sampled. The caller stops at end tokens by ending the iteration.
+    """
+    reused = sequence.start(prompt)
+    for cost, logits in sequence.feed(prompt[reused:]):
+        yield PromptChunk(cost, reused)
+        reused = 0
+    while n_tokens > 0:
+        token = sample(logits[-1], settings, len(sequence.ids) - 1, n_vocab)
+        yield Token(token, cost)
+        n_tokens -= 1
+        if n_tokens > 0 and sequence.room > 0:
+            ((cost, logits),) = sequence.feed([token])
+        else:
+            return
+

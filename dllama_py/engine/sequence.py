@@ -1,0 +1,54 @@
+"""One slot of the cache and the ids whose keys and values it holds."""
+
+from collections.abc import Iterator, Sequence
+
+from dllama_py.engine.runner import Floats, Row, Runner, StepCost
+from dllama_py.errors import UsageError
+
+
+class CachedSequence:
+    """Feeds ids to a slot; a prompt that begins like what is cached computes only the rest."""
+
+    def __init__(self, runner: Runner, slot: int, chunk_rows: int | None = None) -> None:
+        self._runner = runner
+        self._slot = slot
+        self._chunk_rows = min(chunk_rows or runner.max_rows, runner.max_rows)
+        self.ids: list[int] = []
+
+    def start(self, prompt: Sequence[int]) -> int:
+        """Keeps the longest common run of ids, forgets the rest; the number of prompt ids already computed.
+
+        The last prompt id is always computed anew, because its logits are wanted.
+        """
+        if not prompt:
+            raise UsageError("the prompt is empty; give at least one token")
+        if len(prompt) > self._runner.model.cache.context:
+            raise UsageError(
+                f"the prompt has {len(prompt)} tokens, the context {self._runner.model.cache.context}; "
+                "shorten it or raise --max-seq-len"
+            )
+        reused = 0
+        while reused < min(len(self.ids), len(prompt) - 1) and self.ids[reused] == prompt[reused]:
+            reused += 1
+        self._runner.cut(self._slot, reused)
+        del self.ids[reused:]
+        return reused
+
+    @property
+    def room(self) -> int:
+        """Positions left in the context."""
+        return self._runner.model.cache.context - len(self.ids)
+
+    def feed(self, ids: Sequence[int], want_all: bool = False) -> Iterator[tuple[StepCost, Floats]]:
+        """Computes ids in chunks. Each chunk's cost and logits: of its rows if `want_all`, else of the very last id.
+
+        Logits are float32 [W, V]; W is 0 for a chunk of which none are wanted.
+        """
+        for start in range(0, len(ids), self._chunk_rows):
+            chunk = ids[start : start + self._chunk_rows]
+            rows = [Row(token, self._slot, len(self.ids) + i) for i, token in enumerate(chunk)]
+            is_last = start + len(chunk) == len(ids)
+            wanted = range(len(chunk)) if want_all else range(len(chunk) - 1, len(chunk)) if is_last else range(0)
+            logits = self._runner.forward(rows, wanted)
+            self.ids += chunk
+            yield self._runner.last_cost, logits

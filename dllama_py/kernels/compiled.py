@@ -1,0 +1,30 @@
+"""Compiled functions that Python calls: made on first call, or all at once by `warm_up`.
+
+Importing compiles nothing, so `--help` is instant; a process that is about to run a model warms up inside
+`code_cache.compiling_alone`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+_WAITING: list[tuple[Any, str]] = []
+
+
+def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: an njit function of the given numba signature that drops the interpreter lock."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        dispatcher: Callable[..., Any] = njit(nogil=True, cache=True, error_model="numpy")(function)
+        _WAITING.append((dispatcher, signature))
+        return dispatcher
+
+    return decorate
+
+
+def warm_up() -> None:
+    """Compiles, or loads from the cache, every function declared so far."""
+    while _WAITING:
+        dispatcher, signature = _WAITING.pop()
+        dispatcher.compile(signature)

@@ -1,0 +1,59 @@
+"""Keys and values of all slots, in pages of 64 positions that a slot takes when it reaches them.
+
+Every rank keeps the same page tables for its own KV heads, because it sees the same rows in the same order. Page
+memory is reserved as a whole but costs nothing until it is written.
+"""
+
+import numpy as np
+
+from dllama_py.config import ModelConfig
+from dllama_py.errors import UsageError
+from dllama_py.kernels.heads import PAGE
+from dllama_py.sharding.plan import Shard
+
+NO_PAGE = -1
+
+
+class KvCache:
+    """Room for `n_slots` sequences of up to `context` positions each."""
+
+    def __init__(self, config: ModelConfig, shard: Shard, n_slots: int, context: int, half: bool) -> None:
+        self.context = context
+        self.half = half
+        pages_per_slot = -(-context // PAGE)
+        self._free = list(range(n_slots * pages_per_slot - 1, -1, -1))  # the lowest number is taken first
+        self._tables = np.full((n_slots, pages_per_slot), NO_PAGE, np.int64)
+        self._n_pages = [0] * n_slots
+        page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
+        shape = (config.n_layers, n_slots * pages_per_slot * page_bytes)
+        self.keys = np.zeros(shape, np.uint8)  # a layer: pages of [kv heads, E, 64]
+        self.values = np.zeros(shape, np.uint8)  # a layer: pages of [kv heads, 64, E]
+
+    @property
+    def n_slots(self) -> int:
+        return len(self._n_pages)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes if every page were in use."""
+        return self.keys.nbytes + self.values.nbytes
+
+    def table_address(self, slot: int) -> int:
+        """Where the page numbers of a slot stand, for the kernels."""
+        return self._tables.ctypes.data + slot * self._tables.strides[0]
+
+    def reach(self, slot: int, position: int) -> None:
+        """Makes sure that the slot has the page of this position and all before it."""
+        if position >= self.context:
+            raise UsageError(f"position {position} is beyond the context of {self.context} (--max-seq-len)")
+        while self._n_pages[slot] <= position // PAGE:
+            self._tables[slot, self._n_pages[slot]] = self._free.pop()
+            self._n_pages[slot] += 1
+
+    def cut(self, slot: int, length: int) -> None:
+        """Gives back the pages of positions from `length` on."""
+        keep = -(-length // PAGE)
+        while self._n_pages[slot] > keep:
+            self._n_pages[slot] -= 1
+            self._free.append(int(self._tables[slot, self._n_pages[slot]]))
+            self._tables[slot, self._n_pages[slot]] = NO_PAGE

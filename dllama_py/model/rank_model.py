@@ -1,0 +1,89 @@
+"""One rank's model: a step's rows go in, logits of the wanted rows come out. Root and workers run the same.
+
+`forward` is the only forward there is: prefill, decode, a batch of requests and the check of drafted tokens differ
+only in their rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.config import Arch, ModelConfig
+from dllama_py.kernels.program import Instruction, Program
+from dllama_py.kernels.team import Team
+from dllama_py.model import llama, qwen3, qwen3_moe
+from dllama_py.model.buffers import Buffers
+from dllama_py.model.kv_cache import KvCache
+from dllama_py.model.layers import Layers, Part
+
+PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
+    Arch.LLAMA: llama.layer,
+    Arch.QWEN3: qwen3.layer,
+    Arch.QWEN3_MOE: qwen3_moe.layer,
+}
+
+AllReduce = Callable[[NDArray[np.float32]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Rows to compute. `slots`, `positions`: int64 [T]; `wanted`: int64 [W], rows whose logits are asked for.
+
+    Rows of one slot stand together, in ascending positions that follow what the slot holds.
+    """
+
+    slots: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    wanted: NDArray[np.int64]
+
+
+class RankModel:
+    """Programs, ready to run. `all_reduce` adds float32 vectors over the ranks in place; None on one rank."""
+
+    def __init__(
+        self, layers: Layers, buffers: Buffers, cache: KvCache, team: Team, all_reduce: AllReduce | None
+    ) -> None:
+        self.config: ModelConfig = layers.config
+        self.buffers = buffers
+        self.cache = cache
+        self._team = team
+        self._all_reduce = all_reduce
+        self._segments = _segments(layers, joined=all_reduce is None)
+        self._head = Program(layers.head())
+
+    def forward(self, step: Step) -> NDArray[np.float32]:
+        """Logits float32 [W, rows of the vocabulary here]; `buffers.x` holds the embedded rows [T, D]."""
+        self._set(step)
+        n_rows, last = len(step.slots), len(self._segments) - 1
+        for number, segment in enumerate(self._segments):
+            self._team.run(segment)
+            if self._all_reduce is not None and number != last:
+                self._all_reduce(self.buffers.sum[:n_rows].reshape(-1))
+        if len(step.wanted):
+            self._team.run(self._head)
+        return self.buffers.logits[: len(step.wanted)]
+
+    def _set(self, step: Step) -> None:
+        b, n_rows = self.buffers, len(step.slots)
+        b.n_rows[1] = n_rows
+        b.n_pairs[1] = n_rows * self.config.n_active_experts
+        b.n_wanted[1] = len(step.wanted)
+        b.wanted[: len(step.wanted)] = step.wanted
+        for row, (slot, position) in enumerate(zip(step.slots.tolist(), step.positions.tolist(), strict=True)):
+            self.cache.reach(slot, position)
+            b.rows[row] = position, self.cache.table_address(slot)
+
+
+def _segments(layers: Layers, joined: bool) -> list[Program]:
+    """Programs between exchanges; one program where nobody exchanges."""
+    page = PAGES[layers.config.arch]
+    segments: list[list[Instruction]] = [[]]
+    for number in range(layers.config.n_layers):
+        for part in page(layers, number):
+            if isinstance(part, Instruction):
+                segments[-1].append(part)
+            elif not joined:
+                segments.append([])
+    return [Program(segment) for segment in segments]

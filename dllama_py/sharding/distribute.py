@@ -1,0 +1,98 @@
+"""The weights' walk: the root reads, quantises and cuts tensor by tensor, every rank packs what it owns.
+
+Root and ranks go through the same loop over `tensor_specs` and chunks of rows, so that nothing but raw bytes
+travels: who gets which bytes follows from the plan. Neither side ever holds more than a chunk beside its slices.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from dllama_py.blocks import Bytes, FloatType, dequantize
+from dllama_py.config import ModelConfig
+from dllama_py.errors import InputError
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
+from dllama_py.kernels.layout import RUN_BYTES
+from dllama_py.kernels.pack import to_runs
+from dllama_py.kernels.quantize import quantize_rows
+from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.plan import Shard
+from dllama_py.sharding.weights import Weights
+from dllama_py.transport.comm import Comm
+
+CHUNK_ELEMENTS = 4 << 20
+Progress = Callable[[TensorSpec, int], None]  # a tensor and the elements of it that have been handled
+
+
+def tensor_kinds(checkpoint: Checkpoint, wanted: FloatType | None) -> dict[str, FloatType]:
+    """The type of every distributed tensor in memory: the file's, `wanted` for matrices where given, f32 for others."""
+    kinds = {}
+    for spec in tensor_specs(checkpoint.config):
+        if spec.cut is not Cut.ROOT:
+            kinds[spec.name] = (wanted or checkpoint.float_type(spec)) if spec.is_matrix else FloatType.F32
+    return kinds
+
+
+def distribute(
+    checkpoint: Checkpoint,
+    comm: Comm,
+    shards: Sequence[Shard],
+    weights: Weights,
+    kinds: dict[str, FloatType],
+    on_progress: Progress,
+) -> None:
+    """At the root: every rank's slices leave in file order, its own into `weights`."""
+    config = checkpoint.config
+    for spec, start, stop in _chunks(config):
+        runs = to_runs(kinds[spec.name], _stored(checkpoint, spec, start, stop, kinds[spec.name]))
+        for shard in shards:
+            piece = piece_of(spec, shard, config)
+            rows = piece.rows_within(start, stop)
+            if not rows or not piece.blocks:
+                continue
+            part = runs[rows.start - start : rows.stop - start, piece.blocks.start : piece.blocks.stop]
+            block = np.ascontiguousarray(part).reshape(len(rows), -1)
+            if shard.rank == comm.rank:
+                weights.put(spec, rows.start - piece.rows.start, block)
+            else:
+                comm.send(block, shard.rank)
+        on_progress(spec, (stop - start) * spec.matrix_shape[1])
+        checkpoint.release()
+
+
+def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatType]) -> None:
+    """On the other ranks: the same walk, receiving."""
+    for spec, start, stop in _chunks(weights.config):
+        piece = piece_of(spec, shard, weights.config)
+        rows = piece.rows_within(start, stop)
+        if rows and piece.blocks:
+            block = np.empty((len(rows), len(piece.blocks) * RUN_BYTES[kinds[spec.name]]), np.uint8)
+            comm.recv(block, 0)
+            weights.put(spec, rows.start - piece.rows.start, block)
+
+
+def _chunks(config: ModelConfig) -> Iterator[tuple[TensorSpec, int, int]]:
+    """All distributed tensors, cut into runs of rows of a bounded size."""
+    for spec in tensor_specs(config):
+        if spec.cut is Cut.ROOT:
+            continue
+        n_rows, n_columns = spec.matrix_shape
+        step = max(CHUNK_ELEMENTS // n_columns, 1)
+        for start in range(0, n_rows, step):
+            yield spec, start, min(start + step, n_rows)
+
+
+def _stored(checkpoint: Checkpoint, spec: TensorSpec, start: int, stop: int, kind: FloatType) -> Bytes:
+    """Rows in the type they are kept in; vectors are padded to whole runs of 32."""
+    data, source = checkpoint.read(spec, start, stop), checkpoint.float_type(spec)
+    if len(spec.shape) == 1:
+        padded = np.zeros((1, -(-spec.shape[0] // 32) * 32), np.float32)
+        padded[0, : spec.shape[0]] = dequantize(data, source)[0]
+        return padded.view(np.uint8)
+    if kind is source:
+        return data
+    try:
+        return quantize_rows(data, source, kind)
+    except ValueError as error:
+        raise InputError(f"{checkpoint.path}: {spec.name} holds {error}; the file is damaged or not trained") from error

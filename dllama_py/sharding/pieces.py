@@ -1,0 +1,41 @@
+"""Which rows and columns of a tensor a shard holds."""
+
+from dataclasses import dataclass
+
+from dllama_py.blocks import BLOCK
+from dllama_py.config import ModelConfig
+from dllama_py.formats.tensors import Along, Cut, TensorSpec
+from dllama_py.sharding.plan import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows, and columns in blocks of 32, of one tensor."""
+
+    rows: range
+    blocks: range
+
+    def rows_within(self, start: int, stop: int) -> range:
+        """The part of the rows in [start, stop)."""
+        return range(min(max(self.rows.start, start), stop), max(min(self.rows.stop, stop), start))
+
+
+def piece_of(spec: TensorSpec, shard: Shard, config: ModelConfig) -> Piece:
+    """What a rank owns of a tensor that is distributed (not Cut.ROOT)."""
+    n_rows, n_columns = spec.matrix_shape
+    rows, columns = range(n_rows), range(n_columns)
+    if spec.cut is Cut.OUTPUT:
+        rows = _elements(spec, shard, config)
+    elif spec.cut is Cut.INPUT:
+        columns = _elements(spec, shard, config)
+    return Piece(rows, range(columns.start // BLOCK, -(-columns.stop // BLOCK)))
+
+
+def _elements(spec: TensorSpec, shard: Shard, config: ModelConfig) -> range:
+    owned, width = {
+        Along.HEADS: (shard.heads, config.head_width),
+        Along.KV_HEADS: (shard.kv_heads, config.head_width),
+        Along.HIDDEN: (shard.hidden, 1),
+        Along.VOCAB: (shard.vocab, 1),
+    }[spec.along]
+    return range(owned.start * width, owned.stop * width)

@@ -1,0 +1,88 @@
+"""A rank's weights in memory: packed matrices and float vectors, found by layer and role."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dllama_py.blocks import Bytes, Floats, FloatType
+from dllama_py.config import ModelConfig
+from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
+from dllama_py.kernels.layout import n_groups, packed_bytes
+from dllama_py.kernels.pack import empty_packed, pack_rows
+from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.plan import Shard
+
+Key = tuple[int | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """`n_matrices` (experts, else 1) packed matrices of rows x n_blocks * 32, one behind the other."""
+
+    kind: FloatType
+    rows: int
+    n_blocks: int
+    n_matrices: int
+    packed: Bytes
+
+    @property
+    def n_groups(self) -> int:
+        return n_groups(self.rows)
+
+    @property
+    def padded_rows(self) -> int:
+        """Outputs written by the kernels, a multiple of 16."""
+        return self.n_groups * 16
+
+
+class Weights:
+    """Filled by `put` while the slices arrive; read-only afterwards."""
+
+    def __init__(self, config: ModelConfig, shard: Shard, kinds: dict[str, FloatType]) -> None:
+        self.config = config
+        self.shard = shard
+        self._matrices: dict[Key, Matrix] = {}
+        self._vectors: dict[Key, Floats] = {}
+        for spec in tensor_specs(config):
+            if spec.cut is not Cut.ROOT and not spec.expert:
+                self._reserve(spec, kinds[spec.name])
+
+    def matrix(self, role: str, layer: int | None = None) -> Matrix:
+        return self._matrices[layer, role]
+
+    def vector(self, role: str, layer: int | None = None) -> Floats:
+        """A norm's weights, float32 [n]."""
+        return self._vectors[layer, role]
+
+    def put(self, spec: TensorSpec, first_row: int, runs: Bytes) -> None:
+        """Rows [first_row, ...) of this rank's piece, uint8 [rows, n_blocks * run_bytes]; f32 for a vector."""
+        if len(spec.shape) == 1:
+            self._vectors[spec.layer, spec.role][:] = runs.reshape(-1).view(np.float32)[: spec.shape[0]]
+            return
+        matrix = self._matrices[spec.layer, spec.role]
+        size = packed_bytes(matrix.kind, matrix.rows, matrix.n_blocks)
+        start = (spec.expert or 0) * size
+        pack_rows(matrix.kind, runs, matrix.packed[start : start + size], first_row)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all packed matrices."""
+        return sum(matrix.packed.nbytes for matrix in self._matrices.values())
+
+    def bytes_per_token(self) -> int:
+        """Packed bytes that one decoded token reads: active experts only."""
+        total = 0
+        for matrix in self._matrices.values():
+            active = self.config.n_active_experts if matrix.n_matrices > 1 else 1
+            total += matrix.packed.nbytes // matrix.n_matrices * active
+        return total
+
+    def _reserve(self, spec: TensorSpec, kind: FloatType) -> None:
+        if len(spec.shape) == 1:
+            self._vectors[spec.layer, spec.role] = np.zeros(spec.shape[0], np.float32)
+            return
+        piece = piece_of(spec, self.shard, self.config)
+        count = 1 if spec.expert is None else self.config.n_experts
+        rows, n_blocks = len(piece.rows), len(piece.blocks)
+        packed = empty_packed(kind, count * n_groups(rows) * 16, n_blocks)
+        self._matrices[spec.layer, spec.role] = Matrix(kind, rows, n_blocks, count, packed)
