@@ -61,11 +61,16 @@ def activation_rows(team: Team, kind: FloatType, x: Floats) -> NDArray[np.generi
 
 def matmul(team: Team, kind: FloatType, weights: Bytes, x: Floats, leaves: Sequence[int]) -> Floats:
     """Arguments and result [P, T, N] of reference.matmul."""
-    n, n_rows, n_leaves = len(weights), len(x), len(leaves) - 1
+    return matmul_packed(team, kind, pack(kind, weights), len(weights), x, leaves)
+
+
+def matmul_packed(team: Team, kind: FloatType, packed: Bytes, n: int, x: Floats, leaves: Sequence[int]) -> Floats:
+    """The same for n rows packed already."""
+    n_rows, n_leaves = len(x), len(leaves) - 1
     out = untouched(n_leaves, n_rows, n_groups(n) * 16)
     rows, rows_of_x = np.arange(n_rows), activation_rows(team, kind, x)
     call = products.matmul(kind)(
-        *(words(0, n_rows), rows_of_x, rows_of_x.strides[0], rows, pack(kind, weights), n_groups(n), x.shape[1] // 32),
+        *(words(0, n_rows), rows_of_x, rows_of_x.strides[0], rows, packed, n_groups(n), x.shape[1] // 32),
         *(out, out.strides[1], rows, words(*leaves), n_leaves, out.strides[0], 1),
     )
     run(team, call)
@@ -99,3 +104,31 @@ def tree_sum(team: Team, leaves: Floats, rounding: int) -> Floats:
     call = elementwise.tree_sum(words(n_rows), scratch, scratch.strides[0], n_leaves, columns // 32, rounding, out)
     run(team, call)
     return out
+
+
+def mixture(
+    team: Team, kind: FloatType, weights: Bytes, x: Floats, routes: Sequence[Sequence[tuple[int, float]]]
+) -> tuple[Floats, Floats]:
+    """weights uint8 [experts, N, row_bytes], x [T, columns], routes of each row: (expert, factor), ascending.
+
+    -> each chosen expert's product float32 [T, k, N] in the order of the routes, and the weighted sum
+    over two leaves [2, T, N].
+    """
+    n_experts, n = weights.shape[:2]
+    n_rows, k, n_blocks = len(x), len(routes[0]), x.shape[1] // 32
+    entries = sorted((expert, row, place, w) for row, r in enumerate(routes) for place, (expert, w) in enumerate(r))
+    starts = words(*[sum(entry[0] < expert for entry in entries) for expert in range(n_experts + 1)])
+    rows, pairs = words(*[e[1] for e in entries]), words(*[e[1] * k + e[2] for e in entries])
+    packed, rows_of_x = np.concatenate([pack(kind, w) for w in weights]), activation_rows(team, kind, x)
+    products_out, sums = untouched(n_rows * k, n_groups(n) * 16), untouched(2, n_rows, n_groups(n) * 16)
+    inputs = (starts, rows_of_x, rows_of_x.strides[0], rows, packed, n_groups(n), n_blocks)
+    whole, halves = words(0, n_blocks), words(0, n_blocks // 2, n_blocks)
+    run(
+        team,
+        products.matmul(kind)(*inputs, products_out, products_out.strides[0], pairs, whole, 1, 0, n_experts),
+        products.matmul_weighted(kind)(
+            *(*inputs, sums, sums.strides[1], rows, halves, 2, sums.strides[0], n_experts),
+            *(np.array([e[3] for e in entries], np.float32), words(n_rows)),
+        ),
+    )
+    return products_out.reshape(n_rows, k, -1)[..., :n], sums[..., :n]

@@ -1,0 +1,112 @@
+# python -m pytest tests/kernels/test_team.py
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dllama_py.kernels import elementwise
+from dllama_py.kernels.program import Program, argument, kernel
+from dllama_py.kernels.team import Team
+from dllama_py.kernels.vectors import get_i64, set_i64
+from tests.kernels import drive
+from tests.kernels.samples import random, same_bits
+
+SLEEP_S = 0.05  # longer than helpers spin
+
+
+@kernel
+def count(args: int, thread: int, threads: int) -> None:
+    """Adds 1 to this thread's word, and writes down how many threads there are. Words: int64 [threads, 2]."""
+    own = argument(args, 0) + 16 * thread
+    set_i64(own, get_i64(own) + 1)
+    set_i64(own + 8, threads)
+
+
+@kernel
+def pass_on(args: int, thread: int, threads: int) -> None:
+    """out[thread] = x[next thread] + 1. Words: x, out int64 [threads]."""
+    set_i64(argument(args, 1) + 8 * thread, get_i64(argument(args, 0) + 8 * ((thread + 1) % threads)) + 1)
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[Team]:
+    team = Team(request.param)
+    yield team
+    team.close()
+
+
+def test_every_thread_runs_every_instruction(threads: Team) -> None:
+    counts = np.zeros((threads.n_threads, 2), np.int64)
+    program = Program([count(counts)] * 3)
+    for _ in range(200):
+        threads.run(program)
+    assert counts.tolist() == [[600, threads.n_threads]] * threads.n_threads
+
+
+def test_an_instruction_sees_what_all_threads_wrote_before_it(threads: Team) -> None:
+    a, b = np.zeros(threads.n_threads, np.int64), np.zeros(threads.n_threads, np.int64)
+    program = Program([pass_on(a, b), pass_on(b, a)])
+    for _ in range(500):
+        threads.run(program)
+    assert a.tolist() == [1000] * threads.n_threads
+
+
+def test_an_instruction_without_barrier_goes_on_at_once(threads: Team) -> None:
+    counts = np.zeros((threads.n_threads, 2), np.int64)
+    threads.run(Program([count(counts, barrier=False)] * 4 + [count(counts)]))
+    assert (counts[:, 0] == 5).all()
+
+
+def test_helpers_that_sleep_wake_up(threads: Team) -> None:
+    counts = np.zeros((threads.n_threads, 2), np.int64)
+    for _ in range(4):
+        time.sleep(SLEEP_S)
+        threads.run(Program([count(counts)]))
+    assert (counts[:, 0] == 4).all()
+
+
+def test_an_idle_team_uses_no_cpu() -> None:
+    team = Team(3)
+    team.run(Program([count(np.zeros((3, 2), np.int64))]))
+    time.sleep(4 * SLEEP_S)
+    start = time.process_time()
+    time.sleep(4 * SLEEP_S)
+    used_s = time.process_time() - start
+    team.close()
+    assert used_s < SLEEP_S
+
+
+def test_a_closed_team_leaves_no_thread_whether_its_helpers_slept_or_not() -> None:
+    before = threading.active_count()
+    for pause_s in (0, SLEEP_S):
+        team = Team(3)
+        team.run(Program([count(np.zeros((3, 2), np.int64))]))
+        time.sleep(pause_s)
+        team.close()
+    assert threading.active_count() == before
+
+
+def test_teams_do_not_disturb_each_other() -> None:
+    teams = [Team(2), Team(2)]
+    counts = [np.zeros((2, 2), np.int64) for _ in teams]
+    for _ in range(50):
+        for team, words in zip(teams, counts, strict=True):
+            team.run(Program([count(words)]))
+    for team in teams:
+        team.close()
+    assert [words[:, 0].tolist() for words in counts] == [[50, 50]] * 2
+
+
+def test_the_arrays_of_a_program_live_as_long_as_it_does(threads: Team) -> None:
+    x = random(1, 64)
+    program = Program([elementwise.add(drive.words(1), x, random(1, 64, seed=2), 2)])  # held by nobody else
+    expected = x + random(1, 64, seed=2)
+    threads.run(program)
+    assert same_bits(x, expected)
+
+
+def test_a_program_ends_with_a_barrier() -> None:
+    with pytest.raises(AssertionError, match="ends with a barrier"):
+        Program([count(np.zeros((1, 2), np.int64), barrier=False)])
