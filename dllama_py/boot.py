@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers
 from dllama_py.model.rank_model import RankModel
 from dllama_py.model.rope import shared_tables
+from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
 from dllama_py.sharding.distribute import distribute, receive, tensor_kinds
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
@@ -39,34 +39,11 @@ from dllama_py.transport.failure import agreed
 from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.tree import TreeAllReduce
 
-DEFAULT_CONTEXT = 4096  # positions
-DEFAULT_CHUNK_ROWS = 64
-
 _EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
     "f32": (KEEP_F32, PlainCodec),
     "bf16": (ROUND_BF16, Bf16Exchange),
     "q80": (ROUND_Q80, Q80Exchange),
 }
-EXCHANGES = tuple(_EXCHANGES)
-CACHE_TYPES = ("auto", "f32", "f16")
-WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What a user may wish of a run; the same for every request. None: the default of the model or the machine."""
-
-    model: Path
-    weights: str | None = None
-    n_threads: int | None = None
-    context: int | None = None
-    exchange: str = "f32"
-    cache_type: str = "auto"
-    replicate_kv: bool = False
-    chunk_rows: int = DEFAULT_CHUNK_ROWS
-    n_slots: int = 1
-
-
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What a rank must know beside its rank."""
@@ -118,11 +95,22 @@ class Engine:
     team: Team
 
 
+Say = Callable[[str], None]
+Check = Callable[[Checkpoint, Orders], None]
+
+
+def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
+    """Everything is fine."""
+
+
 @contextmanager
-def open_engine(settings: EngineSettings, comm: Comm, say: Callable[[str], None]) -> Iterator[Engine | None]:
+def open_engine(
+    settings: EngineSettings, comm: Comm, say: Say, check: Check = _no_check
+) -> Iterator[Engine | None]:
     """Loads the model over all ranks. At the root an Engine; elsewhere the rank serves until the root ends, then None.
 
-    UsageError or InputError (agreed by all ranks) before a weight is read when it cannot work.
+    An AgreedFailure before a weight is read when it cannot work. `check` is called at the root before that, with the
+    checkpoint and the orders, to refuse what cannot work for a reason of the caller's.
     """
     started = time.perf_counter()
     metered = MeteredComm(comm)
@@ -132,6 +120,7 @@ def open_engine(settings: EngineSettings, comm: Comm, say: Callable[[str], None]
         if comm.rank == 0:
             checkpoint = open_checkpoint(settings.model)
             orders = _decide(checkpoint, settings, comm.size)
+            check(checkpoint, orders)
     orders = _share(orders, comm)
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
     if checkpoint is not None:
@@ -229,7 +218,7 @@ def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:
     """Nobody watches."""
 
 
-def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: Callable[[str], None]) -> None:
+def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: Say) -> None:
     c = orders.config
     kinds = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
     experts = f", {c.n_experts} experts of which {c.n_active_experts} are active" if c.n_experts else ""

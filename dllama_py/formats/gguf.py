@@ -4,6 +4,9 @@ q and k of llama models lie in adjacent-pair order already.
 """
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from dllama_py.blocks import Floats, FloatType, dequantize
 from dllama_py.config import ModelConfig
@@ -11,9 +14,10 @@ from dllama_py.errors import InputError
 from dllama_py.formats.gguf_config import open_facts, read_config
 from dllama_py.formats.gguf_header import MAGIC, GgufTensor, read_header
 from dllama_py.formats.mapped import MappedCheckpoint, MappedFile, Stored, check_config
+from dllama_py.formats.strangers import refuse_stranger
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 
-__all__ = ["MAGIC", "open_gguf"]
+__all__ = ["MAGIC", "open_gguf", "open_metadata"]
 
 _EMBEDDING, _HEAD, _ROPE_FACTORS = "token_embd.weight", "output.weight", "rope_freqs.weight"
 _OUTSIDE_LAYERS = {"embedding": _EMBEDDING, "final_norm": "output_norm.weight", "head": _HEAD}
@@ -49,6 +53,15 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
         used.add(name)
     _refuse_unused(file, config, tensors.keys() - used)
     return MappedCheckpoint(file.path, config, stored, (file,), omitted, metadata=metadata)
+
+
+def open_metadata(path: Path) -> Mapping[str, Any]:
+    """The metadata of a GGUF file, whatever its tensors; InputError if the file is none."""
+    file = MappedFile(path)
+    refuse_stranger(file)
+    if file.read(0, min(4, file.size)) != MAGIC:
+        raise InputError(f"{path}: is no GGUF file; give a tokenizer.json, its folder, or a GGUF file")
+    return read_header(file)[0]
 
 
 def _gguf_name(spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:

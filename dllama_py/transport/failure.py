@@ -16,11 +16,19 @@ INTERRUPTED = 130  # as a shell reports Ctrl-C
 BUG = 1
 
 
+class AgreedFailure(Exception):
+    """All ranks know that one of them cannot go on, and leave; this one has the error that explains it."""
+
+    def __init__(self, error: DllamaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @contextmanager
 def abort_on_exception(comm: Comm) -> Iterator[None]:
     """Around all that a rank does after it has joined: an exception is told on standard error and ends every rank.
 
-    A DllamaError gives one line, anything else its traceback. SystemExit passes, it means that all ranks leave. In
+    A DllamaError gives one line, anything else its traceback. AgreedFailure and SystemExit pass: all ranks leave. In
     a world of one nothing is caught. A rank that only lost touch with another waits first: the one that knows the
     cause, or the watcher above it, will have ended the job by then.
     """
@@ -29,6 +37,8 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
         return
     try:
         yield
+    except AgreedFailure:
+        raise
     except PeerLost as error:
         time.sleep(PATIENCE_S)
         _abort(comm, f"{error}\n", error.exit_code)
@@ -51,8 +61,8 @@ def _abort(comm: Comm, text: str, code: int) -> None:
 def agreed(comm: Comm) -> Iterator[None]:
     """Around a step that all ranks take and that may end in a DllamaError, on one of them or on several.
 
-    If none fails, all go on. Else the lowest failing rank raises its own error, which it will explain, and all
-    others leave quietly (SystemExit) with the same exit code. Inside, no rank may wait for another.
+    If none fails, all go on. Else the lowest failing rank raises AgreedFailure with its own error, and all others
+    leave quietly (SystemExit) with the same exit code. Inside, no rank may wait for another.
     """
     failure: DllamaError | None = None
     try:
@@ -61,7 +71,7 @@ def agreed(comm: Comm) -> Iterator[None]:
         failure = error
     code, rank = _first_failure(comm, failure.exit_code if failure else 0)
     if failure is not None and rank == comm.rank:
-        raise failure
+        raise AgreedFailure(failure)
     if code:
         raise SystemExit(code)
 

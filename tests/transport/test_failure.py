@@ -4,7 +4,7 @@ import pytest
 from dllama_py.errors import ClusterError, InputError, UsageError
 from dllama_py.transport import failure
 from dllama_py.transport.comm import Comm, PeerLost, SoloComm
-from dllama_py.transport.failure import abort_on_exception, agreed
+from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
 from tests.support.threads import run_ranks
 
 
@@ -57,8 +57,8 @@ def test_the_lowest_failing_rank_explains_and_the_others_leave(failing: list[int
             with agreed(comm):
                 if comm.rank in failing:
                     raise InputError(f"rank {comm.rank} cannot read")
-        except InputError as error:
-            return str(error)
+        except AgreedFailure as failure:
+            return str(failure.error)
         except SystemExit as end:
             return f"exit {end.code}"
         return "goes on"

@@ -1,0 +1,97 @@
+"""Options that several modes share, under distributed-llama's names where it has them."""
+
+import argparse
+import secrets
+from pathlib import Path
+from typing import NoReturn
+
+from dllama_py.cluster.registry import last_model
+from dllama_py.engine.sampler import SamplerSettings
+from dllama_py.errors import UsageError
+from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES, EngineSettings
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with a wrong command line as a UsageError of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} ({self.prog} --help shows the options)")
+
+
+def add_model_options(parser: Parser) -> None:
+    """Which model, and how it is read."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", type=Path, metavar="PATH", help=".m file, GGUF file or Hugging Face folder")
+    group.add_argument("--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, folder or GGUF; default: --model")
+    group.add_argument("--weights", choices=WEIGHT_TYPES, help="quantise a Hugging Face folder (default: q40)")
+
+
+def add_engine_options(parser: Parser) -> None:
+    """How the ranks compute."""
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--nthreads", "--threads", dest="n_threads", type=_positive, metavar="N", help="threads of each node"
+    )
+    group.add_argument("--max-seq-len", type=_positive, metavar="N", help="context in tokens (default: 4096 at most)")
+    group.add_argument(
+        "--buffer-float-type", choices=EXCHANGES, default="f32", help="encoding of sums between nodes (default: f32)"
+    )
+    group.add_argument("--kv-cache-type", choices=CACHE_TYPES, default="auto", help="auto: f32 for f32 weights, else f16")
+    group.add_argument("--replicate-kv", action="store_true", help="allow more nodes than KV heads")
+    group.add_argument(
+        "--chunk", type=_positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
+    )
+
+
+def add_sampling_options(parser: Parser, temperature: float, top_p: float) -> None:
+    """How the next token is chosen."""
+    group = parser.add_argument_group("sampling")
+    group.add_argument("--temperature", type=float, default=temperature, help=f"0: greedy (default: {temperature:g})")
+    group.add_argument("--topp", type=float, default=top_p, metavar="P", help=f"nucleus; 0 or 1: off (default: {top_p:g})")
+    group.add_argument("--topk", type=int, default=0, metavar="K", help="keep the K likeliest; 0: off (default)")
+    group.add_argument("--seed", type=int, help="default: drawn and printed")
+
+
+def add_json_option(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+
+
+def model_path(arguments: argparse.Namespace) -> Path:
+    """--model, else the model fetched last."""
+    path: Path | None = arguments.model or last_model()
+    if path is None:
+        raise UsageError("no --model given and none fetched yet; get one with: python launch.py smollm2_135m")
+    return path
+
+
+def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
+    return EngineSettings(
+        model=model_path(arguments),
+        weights=arguments.weights,
+        n_threads=arguments.n_threads,
+        context=arguments.max_seq_len,
+        exchange=arguments.buffer_float_type,
+        cache_type=arguments.kv_cache_type,
+        replicate_kv=arguments.replicate_kv,
+        chunk_rows=arguments.chunk,
+    )
+
+
+def sampler_settings(arguments: argparse.Namespace) -> SamplerSettings:
+    """The seed is drawn here, once, where none is given."""
+    seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
+    return SamplerSettings(arguments.temperature, arguments.topk, arguments.topp, seed)
+
+
+def parse_ids(text: str) -> list[int]:
+    """'1,2,3' -> [1, 2, 3]."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--ids {text!r}: expected numbers with commas between them, as 1,2,3") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

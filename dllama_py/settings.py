@@ -1,0 +1,26 @@
+"""What a user may wish of a run, before anything is opened. Ground floor: names and defaults only."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_CONTEXT = 4096  # positions
+DEFAULT_CHUNK_ROWS = 64
+
+EXCHANGES = ("f32", "bf16", "q80")
+CACHE_TYPES = ("auto", "f32", "f16")
+WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a user may wish of a run; the same for every request. None: the default of the model or the machine."""
+
+    model: Path
+    weights: str | None = None
+    n_threads: int | None = None
+    context: int | None = None
+    exchange: str = "f32"
+    cache_type: str = "auto"
+    replicate_kv: bool = False
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    n_slots: int = 1
