@@ -22,7 +22,9 @@ def add_model_options(parser: Parser) -> None:
     """Which model, and how it is read."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", type=Path, metavar="PATH", help=".m file, GGUF file or Hugging Face folder")
-    group.add_argument("--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, folder or GGUF; default: --model")
+    group.add_argument(
+        "--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, folder or GGUF; default: --model"
+    )
     group.add_argument("--weights", choices=WEIGHT_TYPES, help="quantise a Hugging Face folder (default: q40)")
 
 
@@ -30,16 +32,18 @@ def add_engine_options(parser: Parser) -> None:
     """How the ranks compute."""
     group = parser.add_argument_group("engine")
     group.add_argument(
-        "--nthreads", "--threads", dest="n_threads", type=_positive, metavar="N", help="threads of each node"
+        "--nthreads", "--threads", dest="n_threads", type=positive, metavar="N", help="threads of each node"
     )
-    group.add_argument("--max-seq-len", type=_positive, metavar="N", help="context in tokens (default: 4096 at most)")
+    group.add_argument("--max-seq-len", type=positive, metavar="N", help="context in tokens (default: 4096 at most)")
     group.add_argument(
         "--buffer-float-type", choices=EXCHANGES, default="f32", help="encoding of sums between nodes (default: f32)"
     )
-    group.add_argument("--kv-cache-type", choices=CACHE_TYPES, default="auto", help="auto: f32 for f32 weights, else f16")
+    group.add_argument(
+        "--kv-cache-type", choices=CACHE_TYPES, default="auto", help="auto: f32 for f32 weights, else f16"
+    )
     group.add_argument("--replicate-kv", action="store_true", help="allow more nodes than KV heads")
     group.add_argument(
-        "--chunk", type=_positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
+        "--chunk", type=positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
     )
 
 
@@ -47,7 +51,9 @@ def add_sampling_options(parser: Parser, temperature: float, top_p: float) -> No
     """How the next token is chosen."""
     group = parser.add_argument_group("sampling")
     group.add_argument("--temperature", type=float, default=temperature, help=f"0: greedy (default: {temperature:g})")
-    group.add_argument("--topp", type=float, default=top_p, metavar="P", help=f"nucleus; 0 or 1: off (default: {top_p:g})")
+    group.add_argument(
+        "--topp", type=float, default=top_p, metavar="P", help=f"nucleus; 0 or 1: off (default: {top_p:g})"
+    )
     group.add_argument("--topk", type=int, default=0, metavar="K", help="keep the K likeliest; 0: off (default)")
     group.add_argument("--seed", type=int, help="default: drawn and printed")
 
@@ -91,7 +97,8 @@ def parse_ids(text: str) -> list[int]:
         raise UsageError(f"--ids {text!r}: expected numbers with commas between them, as 1,2,3") from None
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number above 0, as a type for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)

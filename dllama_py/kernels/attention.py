@@ -13,7 +13,8 @@ from numba import njit
 
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.elementary import ONE, exp
-from dllama_py.kernels.heads import PAGE, ROW_BYTES, ROW_POSITION, ROW_TABLE
+from dllama_py.kernels.heads import ROW_BYTES, ROW_POSITION, ROW_TABLE
+from dllama_py.kernels.layout import LISTS_BYTES, PAGE, TILE
 from dllama_py.kernels.program import Kernel, argument
 from dllama_py.kernels.tiles import (
     row_addresses,
@@ -42,7 +43,6 @@ from dllama_py.kernels.vectors import (
     zero_f32,
 )
 
-TILE = 8  # queries at most
 LOWEST = np.float32(-3.4028235e38)
 
 # Argument words.
@@ -50,14 +50,7 @@ N_ROWS, Q, Q_STRIDE, HEAD_WIDTH, KV_HEADS, GROUPS, ROWS, K_CACHE, V_CACHE = rang
 OUT, OUT_STRIDE, SCRATCH, SCRATCH_STRIDE, SCALE = range(9, 14)
 
 # Scratch of a thread: for each query of a tile its list entries, then its scores.
-LISTS_BYTES = 512
 IDENTITY, QUERIES, LENGTHS, TOTALS = 0, 128, 256, 384
-
-
-def scratch_bytes(context: int) -> int:
-    """Bytes a thread needs for a context of that many positions."""
-    pages = -(-context // PAGE)
-    return LISTS_BYTES + TILE * pages * PAGE * 4
 
 
 @cache

@@ -11,6 +11,7 @@ from numba import njit
 
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.elementary import inverse_rms, normalized
+from dllama_py.kernels.layout import PAGE
 from dllama_py.kernels.program import Kernel, argument, share
 from dllama_py.kernels.vectors import (
     evens,
@@ -32,8 +33,6 @@ from dllama_py.kernels.vectors import (
     zip_high,
     zip_low,
 )
-
-PAGE = 64  # positions
 
 # Argument words.
 N_ROWS, Q, K, V, Q_STRIDE, KV_STRIDE, Q_HEADS, KV_HEADS, HEAD_WIDTH = range(9)

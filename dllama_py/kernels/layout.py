@@ -4,6 +4,8 @@ Packed weights: rows in groups of 16 (the last one padded with zero rows); withi
 columns, what `PackedBlock` says, 16 rows side by side. "Vector j" of 64 bytes holds in bytes 4r..4r+3 four
 columns of row r.
 
+The KV cache lies in pages of 64 positions; a thread of attention has scratch for a tile of queries and their scores.
+
 Quantised activations: 48 bytes a block (`X_*` offsets): 32 signed codes, the float32 scale, the int32 sums of the
 first 16 codes, of the last 16, and of all.
 """
@@ -11,6 +13,9 @@ first 16 codes, of the last 16, and of all.
 from dllama_py.blocks import BLOCK, FloatType
 
 GROUP = 16  # rows
+PAGE = 64  # positions
+TILE = 8  # queries of an attention tile at most
+LISTS_BYTES = 512  # of scratch: what attention notes about the queries of a tile, before their scores
 
 X_BLOCK_BYTES = 48
 X_SCALE, X_SUM_FIRST, X_SUM_LAST, X_SUM = 32, 36, 40, 44
@@ -40,3 +45,9 @@ def n_groups(rows: int) -> int:
 def packed_bytes(kind: FloatType, rows: int, n_blocks: int) -> int:
     """Bytes of a packed matrix of `rows` x `n_blocks` * 32."""
     return n_groups(rows) * n_blocks * PACKED_BLOCK_BYTES[kind]
+
+
+def scratch_bytes(context: int) -> int:
+    """Bytes a thread of attention needs for a context of that many positions."""
+    pages = -(-context // PAGE)
+    return LISTS_BYTES + TILE * pages * PAGE * 4

@@ -3,8 +3,7 @@
 import numpy as np
 
 from dllama_py.config import ModelConfig
-from dllama_py.kernels.attention import scratch_bytes
-from dllama_py.kernels.layout import X_BLOCK_BYTES, n_groups
+from dllama_py.kernels.layout import X_BLOCK_BYTES, n_groups, scratch_bytes
 from dllama_py.sharding.plan import Shard
 
 

@@ -1,14 +1,16 @@
 """Keys and values of all slots, in pages of 64 positions that a slot takes when it reaches them.
 
-Every rank keeps the same page tables for its own KV heads, because it sees the same rows in the same order. Page
-memory is reserved as a whole but costs nothing until it is written.
+Every rank keeps the same page tables for its own KV heads, because it sees the same rows in the same order. A page
+number covers all layers, whose parts lie one behind the other, so memory is taken as a sequence grows: what is
+reserved costs nothing until it is written.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
-from dllama_py.kernels.heads import PAGE
+from dllama_py.kernels.layout import PAGE
 from dllama_py.sharding.plan import Shard
 
 NO_PAGE = -1
@@ -25,9 +27,9 @@ class KvCache:
         self._tables = np.full((n_slots, pages_per_slot), NO_PAGE, np.int64)
         self._n_pages = [0] * n_slots
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
-        shape = (config.n_layers, n_slots * pages_per_slot * page_bytes)
-        self.keys = np.zeros(shape, np.uint8)  # a layer: pages of [kv heads, E, 64]
-        self.values = np.zeros(shape, np.uint8)  # a layer: pages of [kv heads, 64, E]
+        shape = (n_slots * pages_per_slot, config.n_layers, page_bytes)
+        self._keys = np.zeros(shape, np.uint8)  # a layer's part of a page: [kv heads, E, 64]
+        self._values = np.zeros(shape, np.uint8)  # [kv heads, 64, E]
 
     @property
     def n_slots(self) -> int:
@@ -36,10 +38,18 @@ class KvCache:
     @property
     def n_bytes(self) -> int:
         """Bytes if every page were in use."""
-        return self.keys.nbytes + self.values.nbytes
+        return self._keys.nbytes + self._values.nbytes
+
+    def keys(self, layer: int) -> NDArray[np.uint8]:
+        """Keys of one layer. Kernels find the part with number n at n parts' bytes from its start."""
+        return self._keys[:, layer]
+
+    def values(self, layer: int) -> NDArray[np.uint8]:
+        """Values of one layer, as `keys`."""
+        return self._values[:, layer]
 
     def table_address(self, slot: int) -> int:
-        """Where the page numbers of a slot stand, for the kernels."""
+        """Where the part numbers of a slot's pages stand, for the kernels: page number * layers."""
         return self._tables.ctypes.data + slot * self._tables.strides[0]
 
     def reach(self, slot: int, position: int) -> None:
@@ -47,7 +57,7 @@ class KvCache:
         if position >= self.context:
             raise UsageError(f"position {position} is beyond the context of {self.context} (--max-seq-len)")
         while self._n_pages[slot] <= position // PAGE:
-            self._tables[slot, self._n_pages[slot]] = self._free.pop()
+            self._tables[slot, self._n_pages[slot]] = self._free.pop() * self._keys.shape[1]
             self._n_pages[slot] += 1
 
     def cut(self, slot: int, length: int) -> None:
@@ -55,5 +65,5 @@ class KvCache:
         keep = -(-length // PAGE)
         while self._n_pages[slot] > keep:
             self._n_pages[slot] -= 1
-            self._free.append(int(self._tables[slot, self._n_pages[slot]]))
+            self._free.append(int(self._tables[slot, self._n_pages[slot]]) // self._keys.shape[1])
             self._tables[slot, self._n_pages[slot]] = NO_PAGE

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from dllama_py.blocks import Floats
 from dllama_py.kernels import attention, reference
-from dllama_py.kernels.attention import PAGE
 from dllama_py.kernels.heads import prepare_heads
+from dllama_py.kernels.layout import PAGE, scratch_bytes
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 
@@ -59,7 +59,7 @@ def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups
     """q float32 [T, H, E] of the rows -> [T, H, E]; groups [K + 1] are the borders of each KV head's query heads."""
     out = drive.untouched(*q.shape)
     width, kv_heads = q.shape[2], len(groups) - 1
-    n_bytes = attention.scratch_bytes(1 + max(position for _, position in rows))
+    n_bytes = scratch_bytes(1 + max(position for _, position in rows))
     scratch = np.full(team.n_threads * n_bytes, 0xFF, np.uint8)
     scale = np.array([reference.attention_scale(width)], np.float32)
     call = attention.attention(cache.is_half)(

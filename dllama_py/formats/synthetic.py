@@ -1,0 +1,74 @@
+"""A checkpoint without a file: random weights in the shape of a model, for measuring without downloads.
+
+All tensors of a type are cut from one tile of random numbers, made once; where a row begins in it follows from the
+tensor's name and the row, so that whoever reads any part, in whatever order, reads the same weights. It answers
+nonsense, but all its numbers stay small, finite and different from each other.
+"""
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dllama_py.blocks import Bytes, FloatType, quantize
+from dllama_py.config import ModelConfig
+from dllama_py.errors import UsageError
+from dllama_py.formats.model_file import stored_type
+from dllama_py.formats.model_header import WEIGHT_TYPES
+from dllama_py.formats.tensors import TensorSpec
+
+_DEVIATION = np.float32(0.02)  # that of freshly initialised models; outputs of a normed row are then around 1
+_TILE_ROWS = 32_749  # of 32 elements; a prime, so that equal rows of one tensor lie far apart
+
+
+class SyntheticCheckpoint:
+    """Fulfils `checkpoint.Checkpoint`: matrices of type `kind` (f32, f16, q40, q80), all others f32, norms 1."""
+
+    omitted: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, config: ModelConfig, kind: FloatType, name: str = "random weights") -> None:
+        if kind not in WEIGHT_TYPES.values():
+            raise UsageError(f"random weights of type {kind.label} are not made; f32, f16, q40 and q80 are")
+        self.path = Path(f"<{name}>")
+        self.config = config
+        self.metadata: Mapping[str, Any] = {}
+        self._kind = kind
+        self._tiles = {each: _tile(each) for each in {kind, FloatType.F32}}
+
+    def float_type(self, spec: TensorSpec) -> FloatType:
+        """The type that `read` delivers for this tensor."""
+        return stored_type(spec, self._kind)
+
+    def read(self, spec: TensorSpec, start: int, stop: int) -> Bytes:
+        """Rows [start, stop) as uint8 [rows, row_bytes]; read-only where they are a view."""
+        if len(spec.shape) == 1:
+            return np.ones((1, spec.shape[0]), np.float32).view(np.uint8)
+        kind = self.float_type(spec)
+        row_bytes = kind.n_bytes(spec.matrix_shape[1])
+        tile = self._tiles[kind]
+        blocks_before = zlib.crc32(spec.name.encode()) + start * (row_bytes // kind.block_bytes)
+        first = blocks_before * kind.block_bytes % tile.size
+        return _run(tile, first, (stop - start) * row_bytes).reshape(stop - start, row_bytes)
+
+    def release(self) -> None:
+        """The tiles are needed until the end."""
+
+
+def _tile(kind: FloatType) -> Bytes:
+    """Random blocks of the type, one behind the other; the same for every model."""
+    random = np.random.default_rng(kind.ggml_type)
+    values = random.standard_normal((_TILE_ROWS, 32), np.float32) * _DEVIATION
+    tile = quantize(values, kind).reshape(-1)
+    tile.flags.writeable = False
+    return tile
+
+
+def _run(tile: Bytes, first: int, n_bytes: int) -> Bytes:
+    """Bytes [first, first + n_bytes) of the tile repeated for ever."""
+    if first + n_bytes <= tile.size:
+        return tile[first : first + n_bytes]
+    whole, rest = divmod(n_bytes - (tile.size - first), tile.size)
+    return np.concatenate([tile[first:], *[tile] * whole, tile[:rest]])
