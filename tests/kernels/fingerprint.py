@@ -1,0 +1,74 @@
+"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them.
+
+Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
+"""
+
+import hashlib
+
+import numpy as np
+
+from dllama_py.blocks import Bytes, Floats, FloatType
+from dllama_py.kernels.dot4 import DOT4
+from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
+from dllama_py.kernels.team import Team
+from tests.kernels import drive
+from tests.kernels.paged import Heads, PagedCache, attend, prepare
+
+SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
+ROWS = [(0, 62), (0, 63), (0, 64), (1, 3), (1, 70)]
+
+
+def integers(seed: int, *shape: int) -> np.ndarray:
+    """uint32 of any shape, by splitmix64."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed << 32) + np.arange(1, np.prod(shape) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (z >> np.uint64(32)).astype(np.uint32).reshape(shape)
+
+
+def floats(seed: int, *shape: int) -> Floats:
+    """float32 in [-1, 1)."""
+    return integers(seed, *shape).view(np.int32).astype(np.float32) * np.float32(2.0**-31)
+
+
+def weights(kind: FloatType, rows: int, columns: int) -> Bytes:
+    if kind is FloatType.F32:
+        return floats(1, rows, columns).view(np.uint8)
+    if kind is FloatType.F16:  # subnormal ones too
+        exponents = -(integers(2, rows, columns) % 20).astype(np.int32)
+        return np.ldexp(floats(1, rows, columns), exponents).astype(np.float16).view(np.uint8)
+    if kind is FloatType.BF16:
+        return (floats(1, rows, columns).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+    n_blocks = columns // kind.block_elements
+    blocks = (integers(3, rows, n_blocks, kind.block_bytes) >> 8).astype(np.uint8)
+    halves = SCALES[integers(4, rows, n_blocks) % SCALES.size][..., None].view(np.uint8)
+    for at in {FloatType.Q41: (0, 2), FloatType.Q6K: (208,)}.get(kind, (0,)):
+        blocks[..., at : at + 2] = halves
+    return blocks.reshape(rows, -1)
+
+
+def outputs(team: Team) -> list[np.ndarray]:
+    x = np.ldexp(floats(5, 6, 256), (integers(6, 6, 256) % 30).astype(np.int32))
+    found = [drive.matmul(team, kind, weights(kind, 24, 256), x, [0, 3, 8]) for kind in FloatType]
+    found += drive.norm(team, x, range(6), floats(7, 256), 1e-5)
+    found += drive.gated_hidden(team, 90 * floats(8, 6, 256), floats(9, 6, 256))
+    found += [drive.tree_sum(team, x.reshape(2, 3, 256), rounding) for rounding in (KEEP_F32, ROUND_BF16, ROUND_Q80)]
+    cache = PagedCache.empty([[0, 2], [1, 3]], 2, 32, half=True)
+    for slot in range(2):
+        cache.fill(slot, floats(10 + slot, 72, 2, 32), floats(12 + slot, 72, 2, 32))
+    heads = Heads(floats(14, 5, 6, 32), floats(15, 5, 2, 32), 1e5 * floats(16, 5, 2, 32), floats(17, 32), None)
+    q = prepare(team, cache, heads, ROWS, (floats(18, 72, 16), floats(19, 72, 16)), adjacent=False)
+    return [*found, q, np.nan_to_num(cache.keys), np.nan_to_num(cache.values), attend(team, cache, q, ROWS, [0, 3, 6])]
+
+
+def main() -> None:
+    digest = hashlib.sha256()
+    for output in outputs(Team(1)):
+        assert np.isfinite(output).all()
+        digest.update(np.ascontiguousarray(output))
+    print(DOT4.name, digest.hexdigest(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

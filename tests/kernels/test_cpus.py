@@ -1,0 +1,53 @@
+# python -m pytest tests/kernels/test_cpus.py
+"""All CPUs compute the same bits: older ones are played by numba's override, each in a process of its own."""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import llvmlite.binding as llvm
+import pytest
+
+OUTPUTS_SHA256 = "4fd38b5d21bbcbd6bb797df19112a8150f4300314019d8827f08d49f17c65701"
+
+HASWELL = "+avx2,+fma,+f16c,+avx,+bmi,+bmi2,+sse4.2,+ssse3,+popcnt,+lzcnt,+movbe,+xsave"
+CPUS = {  # what a CPU must have to play it: path, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES
+    "x86_64": {"avx2": ("AVX2", "haswell", HASWELL), "sse2": ("generic", "x86-64", "+sse2")},
+    "aarch64": {"neon": ("generic", "generic", "+neon")},
+}
+HAS = llvm.get_host_cpu_features()
+PLAYED = [cpu for feature, cpu in CPUS.get(platform.machine(), {}).items() if HAS[feature]]
+
+
+def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    command = [sys.executable, "-W", "error", "-m", "tests.kernels.fingerprint"]
+    return subprocess.Popen(command, env=kept | overrides, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All at once, because most of their time is compiling."""
+    jobs = {path: start({"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": on}) for path, name, on in PLAYED}
+    jobs["this CPU"] = start({})
+    yield jobs
+    for job in jobs.values():
+        job.kill()
+        job.communicate()
+
+
+def path_and_hash(job: subprocess.Popen[str]) -> list[str]:
+    out, err = job.communicate()
+    assert job.returncode == 0, err
+    return out.split("\n")[:2]
+
+
+def test_this_cpu_computes_the_known_bits(started: dict[str, subprocess.Popen[str]]) -> None:
+    assert path_and_hash(started["this CPU"])[1] == OUTPUTS_SHA256
+
+
+@pytest.mark.parametrize("path", [path for path, _, _ in PLAYED])
+def test_an_older_cpu_computes_the_known_bits(started: dict[str, subprocess.Popen[str]], path: str) -> None:
+    assert path_and_hash(started[path]) == [path, OUTPUTS_SHA256]
