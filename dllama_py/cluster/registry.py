@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dllama_py.home import home_folder
 
+
 def last_model() -> Path | None:
     """The file fetched last; None if none was, or it is gone."""
     try:

@@ -9,12 +9,14 @@ until it ends itself, so that the launcher does not clean up before the line is 
 import os
 import signal
 import sys
+import time
 from types import FrameType
 
 from dllama_py.transport.environment import launched_rank
 
 WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
 CLUSTER_FAILED = 3  # exit code of errors.ClusterError
+PATIENCE_S = 2.0
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 HINTS = {
@@ -34,7 +36,9 @@ def is_wanted() -> bool:
 def watch() -> int:
     """Run this program once more as a child and wait for its end; -> the exit code for the launcher.
 
-    The child has the same arguments, streams and open files. It dies with the watcher (on Linux).
+    The child has the same arguments, streams and open files. It dies with the watcher (on Linux). Network libraries
+    are known to crash when another rank vanishes; so only a SIGKILL is told at once, other deaths after a while in
+    which the watcher of the rank that went first can end the job.
     """
     watcher = os.getpid()
     child = os.fork()
@@ -47,6 +51,8 @@ def watch() -> int:
         return code
     if -code in sent:
         return 128 - code
+    if -code != signal.SIGKILL:
+        time.sleep(PATIENCE_S)
     sys.stderr.write(_obituary(-code) + "\n")
     sys.stderr.flush()
     _end_job()

@@ -14,7 +14,7 @@ from dllama_py.blocks import BLOCK
 from dllama_py.transport.codecs import Bytes, Codec, Floats
 from dllama_py.transport.comm import Comm
 
-LONG_FROM_VALUES = 16384  # on a link of 1 Gbit/s the two ways meet near latency * rate / 4 bytes, about 12,000
+LONG_FROM_VALUES = 8192  # 4 ranks on 1 Gbit/s links: 1024 values 0.16 against 0.32 ms, 16384 values 6.6 against 5.0 ms
 NEVER = sys.maxsize
 
 

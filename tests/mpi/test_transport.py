@@ -8,7 +8,7 @@ import pytest
 from dllama_py.errors import InputError
 from dllama_py.transport.codecs import CODECS
 from dllama_py.transport.comm import Comm
-from dllama_py.transport.failure import agreed
+from dllama_py.transport.failure import AgreedFailure, agreed
 from dllama_py.transport.metered import MeteredComm, Traffic
 from dllama_py.transport.mpi import MpiComm
 from dllama_py.transport.tree import TreeAllReduce
@@ -120,7 +120,7 @@ def test_ranks_agree_on_a_failure_of_one(comm: Comm) -> None:
             if comm.rank == 1:
                 raise InputError("the file is short")
 
-    with pytest.raises(InputError if comm.rank == 1 else SystemExit) as caught:
+    with pytest.raises(AgreedFailure if comm.rank == 1 else SystemExit) as caught:
         step()
     if comm.rank != 1:
         assert caught.value.code == 2

@@ -1,4 +1,4 @@
-"""A rank that exchanges for ever until something happens to it: python exchange.py FOLDER [raise|usage|lost|count]."""
+"""A rank that exchanges for ever until something happens to it: python exchange.py FOLDER raise|usage|done|wait."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def run(folder: Path, event: str) -> None:
     import numpy as np
 
     from dllama_py.errors import UsageError
-    from dllama_py.transport.failure import abort_on_exception, agreed
+    from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
     from dllama_py.transport.world import open_world
 
     comm = open_world()
@@ -30,9 +30,9 @@ def run(folder: Path, event: str) -> None:
                 with agreed(comm):
                     if comm.rank == 0:
                         raise UsageError("no such model")
-            except UsageError as error:
-                sys.stderr.write(f"{error}\n")
-                sys.exit(error.exit_code)
+            except AgreedFailure as failure:
+                sys.stderr.write(f"{failure.error}\n")
+                sys.exit(failure.error.exit_code)
         for distance in [1, 2] * 20_000:
             comm.exchange(values, received, comm.rank ^ distance)
             time.sleep(0.001)
