@@ -16,7 +16,6 @@ from dllama_py.blocks import FloatType
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.config import ModelConfig
 from dllama_py.engine.runner import Runner, serve
-from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 from dllama_py.kernels.code_cache import compiling_alone
@@ -30,7 +29,8 @@ from dllama_py.model.layers import Layers
 from dllama_py.model.rank_model import RankModel
 from dllama_py.model.rope import shared_tables
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
-from dllama_py.sharding.distribute import distribute, receive, tensor_kinds
+from dllama_py.sharding.distribute import distribute, receive
+from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.codecs import Codec, PlainCodec
@@ -44,6 +44,8 @@ _EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
     "bf16": (ROUND_BF16, Bf16Exchange),
     "q80": (ROUND_Q80, Q80Exchange),
 }
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What a rank must know beside its rank."""
@@ -92,11 +94,11 @@ class Engine:
     threads: ThreadChoice
     ranks: tuple[RankFacts, ...]
     load_s: float
-    team: Team
 
 
 Say = Callable[[str], None]
 Check = Callable[[Checkpoint, Orders], None]
+Open = Callable[[EngineSettings], Checkpoint]
 
 
 def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
@@ -105,12 +107,13 @@ def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
 
 @contextmanager
 def open_engine(
-    settings: EngineSettings, comm: Comm, say: Say, check: Check = _no_check
+    settings: EngineSettings, comm: Comm, say: Say, check: Check = _no_check, open_model: Open | None = None
 ) -> Iterator[Engine | None]:
     """Loads the model over all ranks. At the root an Engine; elsewhere the rank serves until the root ends, then None.
 
     An AgreedFailure before a weight is read when it cannot work. `check` is called at the root before that, with the
-    checkpoint and the orders, to refuse what cannot work for a reason of the caller's.
+    checkpoint and the orders, to refuse what cannot work for a reason of the caller's. `open_model` opens a model
+    that is not the file of the settings.
     """
     started = time.perf_counter()
     metered = MeteredComm(comm)
@@ -118,7 +121,7 @@ def open_engine(
     orders: Orders | None = None
     with agreed(comm):
         if comm.rank == 0:
-            checkpoint = open_checkpoint(settings.model)
+            checkpoint = open_model(settings) if open_model else open_checkpoint(settings.model)
             orders = _decide(checkpoint, settings, comm.size)
             check(checkpoint, orders)
     orders = _share(orders, comm)
@@ -140,7 +143,7 @@ def open_engine(
         opened = checkpoint
         runner = Runner(model, metered, shards, lambda ids: embedding_rows(opened, ids))
         load_s = time.perf_counter() - started
-        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, team)
+        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s)
         runner.stop()
     finally:
         team.close()
@@ -149,34 +152,19 @@ def open_engine(
 def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> Orders:
     """The root's choices. Raises before anything is loaded."""
     config = checkpoint.config
-    wanted = _weights_type(checkpoint, settings.weights)
     make_plan(config, n_ranks, settings.replicate_kv)
-    kinds = tensor_kinds(checkpoint, wanted)
-    float_weights = all(kinds[spec.name] is FloatType.F32 for spec in tensor_specs(config) if spec.is_matrix)
-    half_cache = settings.cache_type == "f16" or (settings.cache_type == "auto" and not float_weights)
+    kinds = tensor_kinds(checkpoint, weights_type(checkpoint, settings.weights))
     context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
     return Orders(
         config,
         kinds,
         context,
         settings.exchange,
-        half_cache,
+        halves_cache(config, kinds, settings.cache_type),
         settings.replicate_kv,
         settings.chunk_rows,
         settings.n_slots,
     )
-
-
-def _weights_type(checkpoint: Checkpoint, wanted: str | None) -> FloatType | None:
-    """A folder is quantised, to q40 unless told otherwise; files that are quantised already keep their types."""
-    if checkpoint.path.is_dir():
-        return FloatType.named(wanted or "q40")
-    if wanted is not None:
-        raise UsageError(
-            f"--weights {wanted} is for Hugging Face folders; {checkpoint.path} keeps the types it was written with "
-            "(leave --weights out, or convert the folder anew)"
-        )
-    return None
 
 
 def _share(orders: Orders | None, comm: Comm) -> Orders:
@@ -247,5 +235,3 @@ def _gather_facts(facts: RankFacts, comm: Comm) -> tuple[RankFacts, ...]:
     parts = [np.zeros(512, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
     comm.gather(own, parts)
     return tuple(RankFacts(**json.loads(part.tobytes())) for part in parts or [])
-
-

@@ -1,5 +1,6 @@
 """From prompt ids to generated ids: the one token loop. Knows no text."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,10 +19,14 @@ class PromptChunk:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A sampled id, and the cost of the step whose logits it came from (for the first: the prompt's last chunk)."""
+    """A sampled id, and the cost of the step whose logits it came from (for the first: the prompt's last chunk).
+
+    `at_s`: when it was there, on the clock of time.perf_counter.
+    """
 
     id: int
     cost: StepCost
+    at_s: float
 
 
 def generate(
@@ -32,15 +37,15 @@ def generate(
     `n_vocab`: ids below it may be sampled. The caller stops at end tokens by ending the iteration.
     """
     reused = sequence.start(prompt)
-    for cost, logits in sequence.feed(prompt[reused:]):
+    for chunk in sequence.feed(prompt[reused:]):
+        cost, logits = chunk
         yield PromptChunk(cost, reused)
         reused = 0
     while n_tokens > 0:
         token = sample(logits[-1], settings, len(sequence.ids) - 1, n_vocab)
-        yield Token(token, cost)
+        yield Token(token, cost, time.perf_counter())
         n_tokens -= 1
         if n_tokens > 0 and sequence.room > 0:
             ((cost, logits),) = sequence.feed([token])
         else:
             return
-

@@ -22,11 +22,15 @@ Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[int]], Floats]  # ids -> float32 [T, D]
 
 
+READ_BYTES = 5 << 28  # 1.25 GiB, above any cache
+
+
 class Message(IntEnum):
     STOP = 0
     FORWARD = 1
     CUT = 2  # the slot's positions from `length` on are forgotten
     REPORT = 3  # every rank tells its memory
+    READ = 4  # all ranks read memory at once and tell their rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """Of one forward at the root: seconds in all and in messages, bytes of the root."""
+    """Of one forward at the root: seconds in all, in kernels and in messages (the rest is Python), its bytes."""
 
     seconds: float
+    kernel_seconds: float
     sync_seconds: float
     sent_bytes: int
     received_bytes: int
@@ -56,7 +61,7 @@ class Runner:
         self.model = model
         self.config = model.config
         self.max_rows = model.buffers.max_rows
-        self.last_cost = StepCost(0, 0, 0, 0, 0)
+        self.last_cost = StepCost(0, 0, 0, 0, 0, 0)
         self._comm = comm
         self._embed = embed
         self._vocab = [shard.vocab for shard in shards]
@@ -67,7 +72,7 @@ class Runner:
 
         Rows of one slot stand together and continue what the slot holds.
         """
-        started, traffic = time.perf_counter(), self._comm.traffic
+        started, traffic, kernels = time.perf_counter(), self._comm.traffic, self.model.kernel_seconds
         step = Step(
             np.array([row.slot for row in rows], np.int64),
             np.array([row.position for row in rows], np.int64),
@@ -80,8 +85,14 @@ class Runner:
         self.model.buffers.x[: len(rows)] = embedded
         logits = self._gather(self.model.forward(step))
         spent = self._comm.traffic - traffic
-        seconds = time.perf_counter() - started
-        self.last_cost = StepCost(seconds, spent.seconds, spent.sent_bytes, spent.received_bytes, len(rows))
+        self.last_cost = StepCost(
+            time.perf_counter() - started,
+            self.model.kernel_seconds - kernels,
+            spent.seconds,
+            spent.sent_bytes,
+            spent.received_bytes,
+            len(rows),
+        )
         return logits
 
     def cut(self, slot: int, length: int) -> None:
@@ -95,6 +106,13 @@ class Runner:
         reports = [np.empty(2, np.int64) for _ in range(self._comm.size)]
         self._comm.gather(_memory_report(), reports)
         return [(int(private), int(peak)) for private, peak in reports]
+
+    def read_bytes_per_s(self) -> float:
+        """How fast all ranks together stream memory, each its part of a buffer over 1 GB."""
+        self._tell(Message.READ)
+        rates = [np.empty(1, np.float64) for _ in range(self._comm.size)]
+        self._comm.gather(_read_rate(self.model, self._comm), rates)
+        return float(sum(rate[0] for rate in rates))
 
     def stop(self) -> None:
         """Ends `serve` on all other ranks."""
@@ -128,6 +146,9 @@ def serve(model: RankModel, comm: MeteredComm, shard: Shard) -> None:
         if kind == Message.REPORT:
             comm.gather(_memory_report(), None)
             continue
+        if kind == Message.READ:
+            comm.gather(_read_rate(model, comm), None)
+            continue
         message = payload[: _payload_bytes(first, second, width)]
         comm.broadcast(message)
         step, embedded = _read_payload(message, first, second)
@@ -139,6 +160,10 @@ def serve(model: RankModel, comm: MeteredComm, shard: Shard) -> None:
 
 def _memory_report() -> NDArray[np.int64]:
     return np.array([private_bytes(), peak_rss_bytes()], np.int64)
+
+
+def _read_rate(model: RankModel, comm: MeteredComm) -> NDArray[np.float64]:
+    return np.array([model.read_bytes_per_s(READ_BYTES // comm.size, comm.barrier)], np.float64)
 
 
 def _payload_bytes(n_rows: int, n_wanted: int, width: int) -> int:

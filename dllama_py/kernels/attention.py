@@ -69,7 +69,7 @@ def attention(half_cache: bool) -> Kernel:
     return Kernel(attend, f"attention_{half}")
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def walk_queries(half: Any, args: int, thread: int, threads: int) -> None:
     """Items are (KV head, row); rows of one slot that follow each other share a tile while it has room."""
     n_rows = get_i64(argument(args, N_ROWS))
@@ -86,7 +86,7 @@ def walk_queries(half: Any, args: int, thread: int, threads: int) -> None:
         item += n_together
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def rows_together(args: int, row: int, available: int, room: int) -> int:
     """How many rows from `row` on are of its slot, within the room of a tile."""
     table = get_i64(argument(args, ROWS) + row * ROW_BYTES + ROW_TABLE)
@@ -96,7 +96,7 @@ def rows_together(args: int, row: int, available: int, room: int) -> int:
     return n
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def attend_tile(
     half: Any, args: int, thread: int, kv_head: int, row: int, n_rows: int, first_head: int, n_heads: int
 ) -> None:
@@ -122,7 +122,7 @@ def attend_tile(
         compute_tile(half, rows_zero_f32(constant(1)), args, lists, kv_head, row, n, longest)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def compute_tile(half: Any, zero: Any, args: int, lists: int, kv_head: int, row: int, n: int, longest: int) -> None:
     """Scores, weights and values of the listed queries. `longest`: positions that the furthest of them sees."""
     width, kv_heads = argument(args, HEAD_WIDTH), argument(args, KV_HEADS)
@@ -167,7 +167,7 @@ def compute_tile(half: Any, zero: Any, args: int, lists: int, kv_head: int, row:
             store_f32(out + e, mul_f32(load_f32(out + e), splat_f32(inverse)))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def load_cached(half: Any, cache: int, element: int) -> Any:
     """16 elements of the cache, widened."""
     if number_of(half):
@@ -175,7 +175,7 @@ def load_cached(half: Any, cache: int, element: int) -> Any:
     return load_f32(cache + 4 * element)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def weigh(scores: int, length: int, n_pages: int, scale: float, total_at: int) -> None:
     """Scores of one query become exp(score * scale - max), 0 from `length` on; their sum goes to `total_at`."""
     best = splat_f32(LOWEST)

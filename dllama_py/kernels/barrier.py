@@ -41,7 +41,7 @@ SPINS_BEFORE_YIELD = 2_000  # tens of microseconds; then the CPU is offered to w
 ARRIVED, PHASE, JOB, JOB_LENGTH, JOB_PROGRAM, STATE_BYTES = 0, 64, 128, 192, 200, 256
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@njit(inline="always")
 def meet(state: int, threads: int) -> None:
     """Barrier of `threads` threads; what any wrote before it is seen by all after it."""
     if threads == 1:

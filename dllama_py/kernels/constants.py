@@ -12,7 +12,7 @@ from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic, overload
 
 
-class Constant(types.Type):  # type: ignore[misc]
+class Constant(types.Type):
     """The type of one number."""
 
     def __init__(self, number: int) -> None:
@@ -21,12 +21,12 @@ class Constant(types.Type):  # type: ignore[misc]
 
 
 @register_default(Constant)
-class _NothingModel(models.PrimitiveModel):  # type: ignore[misc]
+class _NothingModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, ir.IntType(8))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def constant(typingctx: Any, number: Any) -> Any:
     """A literal integer as a Constant."""
 
@@ -39,12 +39,12 @@ def constant(typingctx: Any, number: Any) -> Any:
     return Constant(number.literal_value)(number), codegen
 
 
-def number_of(constant):  # type: ignore[no-untyped-def]
+def number_of(constant):
     """The number of a Constant; only inside compiled code."""
     raise RuntimeError("number_of runs in compiled code only")
 
 
-@overload(number_of)  # type: ignore[untyped-decorator]
-def _number_of(constant):  # type: ignore[no-untyped-def]
+@overload(number_of)
+def _number_of(constant):
     number = constant.number
     return lambda constant: number

@@ -53,14 +53,14 @@ EXPONENT_BIAS, EXPONENT_SHIFT = np.int32(127), np.int32(23)
 KEEP_F32, ROUND_BF16, ROUND_Q80 = 0, 1, 2  # what the nodes of the reduction tree are rounded to
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def round_to_even(v: Any) -> Any:
     """Nearest integers of lanes below 2^22 in magnitude."""
     rounder = splat_f32(ROUNDER)
     return sub_f32(add_f32(v, rounder), rounder)
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def exp(x: Any) -> Any:
     """exp of 16 lanes, clamped to [-87, 88]; relative error below 2e-7."""
     x = max_f32(min_f32(x, splat_f32(EXP_HIGH)), splat_f32(EXP_LOW))
@@ -78,13 +78,13 @@ def exp(x: Any) -> Any:
     return mul_f32(y, f32_of_bits(power))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def silu(x: Any) -> Any:
     """x / (1 + exp(-x)) of 16 lanes."""
     return div_f32(x, add_f32(splat_f32(ONE), exp(mul_f32(x, splat_f32(MINUS_ONE)))))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def inverse_rms(x: int, n: int, epsilon: float) -> Any:
     """1 / sqrt(mean of squares + epsilon) of n floats at x; n a multiple of 16."""
     total = zero_f32()
@@ -95,13 +95,13 @@ def inverse_rms(x: int, n: int, epsilon: float) -> Any:
     return ONE / sqrt(mean + epsilon)
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def normalized(x: int, weight: int, inverse: float) -> Any:
     """16 elements of an rms norm: (x * inverse) * weight."""
     return mul_f32(mul_f32(load_f32(x), splat_f32(inverse)), load_f32(weight))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def block_scale(a: Any, b: Any) -> Any:
     """amax / 127 of a block of 32; 0 where that is below the smallest normal number."""
     scale = max_lanes(max_f32(abs_f32(a), abs_f32(b))) / CODES
@@ -110,7 +110,7 @@ def block_scale(a: Any, b: Any) -> Any:
     return scale
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def codes_of(v: Any, scale: float) -> Any:
     """round_half_even(v * (1 / scale)), as floats; 0 where the scale is 0."""
     if scale == np.float32(0):
@@ -118,7 +118,7 @@ def codes_of(v: Any, scale: float) -> Any:
     return round_to_even(mul_f32(v, splat_f32(ONE / scale)))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def quantize_block(a: Any, b: Any, out: int) -> None:
     """32 activations (lanes of a, then of b) to a 48-byte block at `out` (layout.py)."""
     scale = block_scale(a, b)
@@ -132,7 +132,7 @@ def quantize_block(a: Any, b: Any, out: int) -> None:
     set_i32(out + X_SUM, np.int32(sum_first + sum_last))
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def store_rounded(a: Any, b: Any, rounding: int, out: int) -> None:
     """32 values of a node of the reduction tree, rounded to the exchange format, as floats."""
     if rounding == ROUND_BF16:

@@ -58,7 +58,7 @@ def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
     return Kernel(prepare, f"prepare_heads_{half}{adjacent}")
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -> None:
     """Items are (row, head) over query, key and value heads."""
     q_heads, kv_heads, width = argument(args, Q_HEADS), argument(args, KV_HEADS), argument(args, HEAD_WIDTH)
@@ -83,13 +83,13 @@ def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -
             store_value(half, x, argument(args, V_CACHE), at, position % PAGE, width)
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def page_of(entry: int, position: int) -> Any:
     """Number of the page that holds a position of the row's slot."""
     return get_i64(get_i64(entry + ROW_TABLE) + 8 * (position // PAGE))
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def norm_and_turn(adjacent: Any, args: int, x: int, weight: int, position: int) -> None:
     """rms norm (where there is a weight), then RoPE, of one head in place."""
     width = argument(args, HEAD_WIDTH)
@@ -104,7 +104,7 @@ def norm_and_turn(adjacent: Any, args: int, x: int, weight: int, position: int) 
         turn_halves(x, cos, sin, width // 2)
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def turn_adjacent(x: int, cos: int, sin: int, n_pairs: int) -> None:
     """Pairs (2i, 2i+1)."""
     i = 0
@@ -120,7 +120,7 @@ def turn_adjacent(x: int, cos: int, sin: int, n_pairs: int) -> None:
         i += 1
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def turn_halves(x: int, cos: int, sin: int, n_pairs: int) -> None:
     """Pairs (i, i + n_pairs)."""
     y = x + 4 * n_pairs
@@ -135,14 +135,14 @@ def turn_halves(x: int, cos: int, sin: int, n_pairs: int) -> None:
         i += 1
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def turn_pair(x: int, y: int, c: float, s: float) -> None:
     a, b = get_f32(x), get_f32(y)
     set_f32(x, fma(a, c, -(b * s)))
     set_f32(y, fma(a, s, b * c))
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def store_key(half: Any, x: int, cache: int, at: int, offset: int, width: int) -> None:
     """Column `offset` of the key page [E, 64] number `at`; narrows in place first."""
     if number_of(half):
@@ -157,7 +157,7 @@ def store_key(half: Any, x: int, cache: int, at: int, offset: int, width: int) -
             set_i32(page + e * PAGE * 4, get_i32(x + 4 * e))
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def store_value(half: Any, x: int, cache: int, at: int, offset: int, width: int) -> None:
     """Row `offset` of the value page [64, E] number `at`."""
     if number_of(half):

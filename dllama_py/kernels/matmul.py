@@ -56,7 +56,7 @@ def matmul_weighted(kind: FloatType) -> Kernel:
     return Kernel(product, f"matmul_weighted_{kind.label}")
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None:
     """This thread's groups of outputs, expert by expert; `kind` and `weighted` are Constants."""
     first_group, end_group = share(argument(args, GROUPS), thread, threads)
@@ -81,7 +81,7 @@ def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None
         matrix += argument(args, GROUPS) * group_bytes
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def tile(kind: Any, weighted: Any, zero: Any, args: int, weights: int, group: int, row: int, end: int) -> None:
     """16 outputs, all leaves, of up to as many rows of one expert as the tile `zero` is high."""
     last = end - row - 1
@@ -101,7 +101,7 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, weights: int, group: in
             rows_store(out, at, total)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def clear(args: int, thread: int, threads: int) -> None:
     """Zeroes this thread's outputs in all rows and leaves."""
     first_group, end_group = share(argument(args, GROUPS), thread, threads)

@@ -83,7 +83,7 @@ class Program:
         return len(self.instructions)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_kernel(typingctx: Any, function: Any, arguments: Any, thread: Any, threads: Any) -> Any:
     """Calls the kernel at an address."""
 
@@ -106,7 +106,7 @@ argument = define(
 """argument(args, number): argument word `number` of the running instruction."""
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True, error_model="numpy")
 def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
     """The contiguous part [start, stop) of n items that falls to a thread."""
     return n_items * thread // threads, n_items * (thread + 1) // threads

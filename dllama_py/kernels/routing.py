@@ -1,5 +1,7 @@
 """Which experts each row goes to, and the lists by which the matrix kernels find the rows of an expert."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -39,7 +41,7 @@ def route(args: int, thread: int, threads: int) -> None:
     set_i64(starts + 8 * n_experts, entry)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def choose(logits: int, n_experts: int, k: int, chosen: int) -> None:
     """The k best experts of a row, ascending by index."""
     for place in range(k):
@@ -55,7 +57,7 @@ def choose(logits: int, n_experts: int, k: int, chosen: int) -> None:
         set_i64(chosen + 8 * at, best)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def holds(chosen: int, n: int, expert: int) -> bool:
     for i in range(n):
         if get_i64(chosen + 8 * i) == expert:
@@ -63,8 +65,8 @@ def holds(chosen: int, n: int, expert: int) -> bool:
     return False
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def factor(logits: int, chosen: int, k: int, expert: int) -> float:
+@njit(error_model="numpy")
+def factor(logits: int, chosen: int, k: int, expert: int) -> Any:
     """exp(logit - max) of an expert over the sum of all chosen, ascending."""
     highest = LOWEST
     for i in range(k):

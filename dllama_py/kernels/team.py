@@ -6,6 +6,8 @@ so that an idle rank costs no CPU.
 """
 
 import threading
+import time
+from functools import partial
 
 import numpy as np
 
@@ -62,6 +64,7 @@ class Team:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        self.seconds = 0.0  # spent in programs so far
         self._words = np.zeros(STATE_BYTES // 8 + 8, np.int64)
         self._state = -(-self._words.ctypes.data // 64) * 64
         self._wake = threading.Condition()
@@ -73,12 +76,14 @@ class Team:
 
     def run(self, program: Program) -> None:
         """Runs a program to its end on all threads."""
+        started = time.perf_counter()
         if self._helpers:
             post_job(self._state, program.address, len(program))
             if self._n_asleep:
                 with self._wake:
                     self._wake.notify_all()
         run_program(program.address, len(program), self._state, 0, self.n_threads)
+        self.seconds += time.perf_counter() - started
 
     def close(self) -> None:
         """Ends the helper threads; the team cannot run programs afterwards."""
@@ -94,5 +99,8 @@ class Team:
             done = serve_jobs(self._state, done, thread, self.n_threads)
             with self._wake:
                 self._n_asleep += 1  # counted before the look at the job, so that no wake-up is lost
-                self._wake.wait_for(lambda done=done: self._closed or last_job(self._state) != done)
+                self._wake.wait_for(partial(self._is_wanted, done))
                 self._n_asleep -= 1
+
+    def _is_wanted(self, done: int) -> bool:
+        return self._closed or last_job(self._state) != done

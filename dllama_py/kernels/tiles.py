@@ -20,7 +20,7 @@ SIGNED_BIAS = DOT4.bias
 _address = types.intp
 
 
-class TileType(types.Type):  # type: ignore[misc]
+class TileType(types.Type):
     """`height` values of one kind, unrolled by the compiler."""
 
     def __init__(self, name: str, element: Any, height: int) -> None:
@@ -60,7 +60,7 @@ def _at(builder: Any, addresses: Any, m: int, offset: Any, llvm_type: Any) -> An
     return load(builder, builder.add(builder.extract_value(addresses, m), offset), llvm_type)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_zero_f32(typingctx: Any, height: Any) -> Any:
     n = height.number
 
@@ -70,7 +70,7 @@ def rows_zero_f32(typingctx: Any, height: Any) -> Any:
     return tile_f32(n)(height), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_zero_i32(typingctx: Any, like: Any) -> Any:
     """An int32 tile as high as the given tile."""
     n = like.height
@@ -81,7 +81,7 @@ def rows_zero_i32(typingctx: Any, like: Any) -> Any:
     return tile_i32(n)(like), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_zero_like(typingctx: Any, like: Any) -> Any:
     """A float32 tile as high as the given tile."""
     n = like.height
@@ -92,7 +92,7 @@ def rows_zero_like(typingctx: Any, like: Any) -> Any:
     return tile_f32(n)(like), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def row_addresses(typingctx: Any, like: Any, base: Any, stride: Any, numbers: Any, last: Any) -> Any:
     """Addresses base + stride * number[m], numbers an int64 list; from entry `last` on it repeats."""
     n = like.height
@@ -110,7 +110,7 @@ def row_addresses(typingctx: Any, like: Any, base: Any, stride: Any, numbers: An
     return tile_address(n)(like, _address, _address, _address, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
     """acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset); weight bytes unsigned, below 128."""
 
@@ -126,7 +126,7 @@ def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: An
     return acc(acc, i32x16, addresses, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
     """As rows_dot4 for signed weight bytes; acc must have started at SIGNED_BIAS * (sum of the activations)."""
 
@@ -144,7 +144,7 @@ def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, off
     return acc(acc, i32x16, addresses, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_splat_scaled(typingctx: Any, factor: Any, addresses: Any, offset: Any) -> Any:
     """int32 tile: factor * (the int32 at addresses[m] + offset) in all lanes of row m."""
     height = addresses.height
@@ -160,7 +160,7 @@ def rows_splat_scaled(typingctx: Any, factor: Any, addresses: Any, offset: Any) 
     return tile_i32(height)(types.int32, addresses, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_add_scaled(typingctx: Any, total: Any, scale: Any, addresses: Any, offset: Any, isum: Any) -> Any:
     """total[m] = fma(scale * (float at addresses[m] + offset), float(isum[m]), total[m])."""
 
@@ -177,7 +177,7 @@ def rows_add_scaled(typingctx: Any, total: Any, scale: Any, addresses: Any, offs
     return total(total, f32x16, addresses, _address, isum), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_add_scaled_sum(typingctx: Any, total: Any, scale: Any, addresses: Any, at_scale: Any, at_sum: Any) -> Any:
     """total[m] = fma(scale * (float at addresses[m] + at_scale), float(int32 at addresses[m] + at_sum), total[m])."""
 
@@ -194,7 +194,7 @@ def rows_add_scaled_sum(typingctx: Any, total: Any, scale: Any, addresses: Any, 
     return total(total, f32x16, addresses, _address, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_mul_add_i32(typingctx: Any, acc: Any, factor: Any, tile: Any) -> Any:
     """acc[m] + factor * tile[m], int32."""
 
@@ -209,7 +209,7 @@ def rows_mul_add_i32(typingctx: Any, acc: Any, factor: Any, tile: Any) -> Any:
     return acc(acc, i32x16, tile), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_fma_at(typingctx: Any, acc: Any, vector: Any, addresses: Any, offset: Any) -> Any:
     """acc[m] = fma(vector, the float at addresses[m] + offset, acc[m])."""
 
@@ -225,7 +225,7 @@ def rows_fma_at(typingctx: Any, acc: Any, vector: Any, addresses: Any, offset: A
     return acc(acc, f32x16, addresses, _address), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_add_f32(typingctx: Any, a: Any, b: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         a, b = args
@@ -238,7 +238,7 @@ def rows_add_f32(typingctx: Any, a: Any, b: Any) -> Any:
     return a(a, b), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_store(typingctx: Any, addresses: Any, offset: Any, tile: Any) -> Any:
     """Row m to addresses[m] + offset, 16 floats."""
 
@@ -251,7 +251,7 @@ def rows_store(typingctx: Any, addresses: Any, offset: Any, tile: Any) -> Any:
     return types.void(addresses, _address, tile), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def rows_weigh(typingctx: Any, addresses: Any, offset: Any, factors: Any, last: Any, tile: Any) -> Any:
     """16 floats at addresses[m] + offset become fma(factor[m], tile[m], themselves).
 
@@ -274,7 +274,7 @@ def rows_weigh(typingctx: Any, addresses: Any, offset: Any, factors: Any, last: 
     return types.void(addresses, _address, _address, _address, tile), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def row_of(typingctx: Any, tile: Any, number: Any) -> Any:
     """Row `number` (a Constant) of a float tile."""
     m = number.number

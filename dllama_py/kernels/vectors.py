@@ -41,7 +41,7 @@ from dllama_py.kernels.halves import (
 )
 
 
-class VectorType(types.Type):  # type: ignore[misc]
+class VectorType(types.Type):
     """16 lanes of int32 or float32."""
 
     def __init__(self, name: str, llvm_type: Any) -> None:
@@ -50,7 +50,7 @@ class VectorType(types.Type):  # type: ignore[misc]
 
 
 @register_default(VectorType)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class VectorModel(models.PrimitiveModel):
     """A variable of this type is the LLVM value itself."""
 
     def __init__(self, manager: Any, fe_type: Any) -> None:

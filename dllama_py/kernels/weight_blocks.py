@@ -42,7 +42,7 @@ MINUS_8, MINUS_32 = np.int32(-8), np.int32(-32)
 BIAS, ZERO = np.int32(SIGNED_BIAS), np.int32(0)
 
 
-def _q40(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _q40(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_splat_scaled(MINUS_8, x, at + X_SUM)
     for j in range(4):
@@ -52,7 +52,7 @@ def _q40(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
-def _q41(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _q41(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_zero_i32(total)
     for j in range(4):
@@ -63,7 +63,7 @@ def _q41(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
     return rows_add_scaled_sum(total, load_f16(weights + 32), x, at + X_SCALE, at + X_SUM)
 
 
-def _q80(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _q80(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_splat_scaled(BIAS, x, at + X_SUM)
     for j in range(8):
@@ -71,7 +71,7 @@ def _q80(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
-def _q6k(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _q6k(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     first = rows_splat_scaled(MINUS_32, x, at + X_SUM_FIRST)
     last = rows_splat_scaled(MINUS_32, x, at + X_SUM_LAST)
@@ -85,21 +85,21 @@ def _q6k(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
-def _f32(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _f32(kind, total, weights, x, b):
     block = rows_zero_like(total)
     for c in range(32):
         block = rows_fma_at(block, load_f32(weights + 64 * c), x, b * F32_BLOCK_BYTES + 4 * c)
     return rows_add_f32(total, block)
 
 
-def _f16(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _f16(kind, total, weights, x, b):
     block = rows_zero_like(total)
     for c in range(32):
         block = rows_fma_at(block, load_f16(weights + 32 * c), x, b * F32_BLOCK_BYTES + 4 * c)
     return rows_add_f32(total, block)
 
 
-def _bf16(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def _bf16(kind, total, weights, x, b):
     block = rows_zero_like(total)
     for c in range(32):
         block = rows_fma_at(block, load_bf16(weights + 32 * c), x, b * F32_BLOCK_BYTES + 4 * c)
@@ -120,22 +120,22 @@ _STEPS: dict[int, Callable[..., Any]] = {
 _PACKED_BYTES = {kind.ggml_type: n_bytes for kind, n_bytes in PACKED_BLOCK_BYTES.items()}
 
 
-def block_bytes(kind):  # type: ignore[no-untyped-def]
+def block_bytes(kind):
     """Bytes of a packed block; only inside compiled code."""
     raise RuntimeError("block_bytes runs in compiled code only")
 
 
-@overload(block_bytes)  # type: ignore[untyped-decorator]
-def _block_bytes(kind):  # type: ignore[no-untyped-def]
+@overload(block_bytes)
+def _block_bytes(kind):
     n_bytes = _PACKED_BYTES[kind.number]
     return lambda kind: n_bytes
 
 
-def add_block(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+def add_block(kind, total, weights, x, b):
     """Only inside compiled code; see the module's docstring."""
     raise RuntimeError("add_block runs in compiled code only")
 
 
-@overload(add_block, jit_options={"forceinline": True, "error_model": "numpy"})  # type: ignore[untyped-decorator]
-def _choose_step(kind, total, weights, x, b):  # type: ignore[no-untyped-def]
+@overload(add_block, jit_options={"forceinline": True, "error_model": "numpy"})
+def _choose_step(kind, total, weights, x, b):
     return _STEPS[kind.number]

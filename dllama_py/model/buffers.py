@@ -1,51 +1,70 @@
 """The memory of one step on one rank: the rows' list, activations, partial sums. Made once, used by every step."""
 
+from typing import Protocol, TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.layout import X_BLOCK_BYTES, n_groups, scratch_bytes
 from dllama_py.sharding.plan import Shard
 
+_T = TypeVar("_T", bound=np.generic)
+
+
+class Zeros(Protocol):
+    """Makes arrays: `np.zeros`, or something that only counts."""
+
+    def __call__(self, shape: int | tuple[int, ...], dtype: type[_T], /) -> NDArray[_T]: ...
+
 
 class Buffers:
     """Room for up to `max_rows` rows. Shapes are local to the rank; H, K, F count its own heads and columns."""
 
-    def __init__(self, config: ModelConfig, shard: Shard, max_rows: int, n_threads: int, context: int) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        shard: Shard,
+        max_rows: int,
+        n_threads: int,
+        context: int,
+        zeros: Zeros = np.zeros,
+    ) -> None:
         t, d, k = max_rows, config.width, max(config.n_active_experts, 1)
         h, kv = len(shard.heads) * config.head_width, len(shard.kv_heads) * config.head_width
         f, v = len(shard.hidden), n_groups(len(shard.vocab)) * 16
         self.max_rows = t
-        self.rows = np.zeros((t, 2), np.int64)  # position, address of the slot's page table
-        self.n_rows = np.zeros(2, np.int64)  # [0, T], the borders of a matrix that all rows use
-        self.wanted = np.zeros(t, np.int64)  # rows whose logits are asked for
-        self.n_wanted = np.zeros(2, np.int64)
-        self.n_pairs = np.zeros(2, np.int64)  # (row, chosen expert) pairs
+        self.rows = zeros((t, 2), np.int64)  # position, address of the slot's page table
+        self.n_rows = zeros(2, np.int64)  # [0, T], the borders of a matrix that all rows use
+        self.wanted = zeros(t, np.int64)  # rows whose logits are asked for
+        self.n_wanted = zeros(2, np.int64)
+        self.n_pairs = zeros(2, np.int64)  # (row, chosen expert) pairs
         self.identity = np.arange(t * k, dtype=np.int64)
 
-        self.x = np.zeros((t, d), np.float32)  # the residual stream
-        self.normed = np.zeros((t, d), np.float32)
-        self.normed_q = np.zeros((t, d // 32 * X_BLOCK_BYTES), np.uint8)
-        self.q = np.zeros((t, h), np.float32)
-        self.k = np.zeros((t, kv), np.float32)
-        self.v = np.zeros((t, kv), np.float32)
-        self.attended = np.zeros((t, h), np.float32)
-        self.attended_q = np.zeros((t, h // 32 * X_BLOCK_BYTES), np.uint8)
-        self.gate = np.zeros((t * k, f), np.float32)
-        self.up = np.zeros((t * k, f), np.float32)
-        self.hidden = np.zeros((t * k, f), np.float32)
-        self.hidden_q = np.zeros((t * k, f // 32 * X_BLOCK_BYTES), np.uint8)
-        self.leaves = np.zeros((shard.n_leaves, t, d), np.float32)
-        self.sum = np.zeros((t, d), np.float32)
-        self.wanted_x = np.zeros((t, d), np.float32)
-        self.logits = np.zeros((t, v), np.float32)
-        self.scratch = np.zeros((n_threads, scratch_bytes(context)), np.uint8)
+        self.x = zeros((t, d), np.float32)  # the residual stream
+        self.normed = zeros((t, d), np.float32)
+        self.normed_q = zeros((t, d // 32 * X_BLOCK_BYTES), np.uint8)
+        self.q = zeros((t, h), np.float32)
+        self.k = zeros((t, kv), np.float32)
+        self.v = zeros((t, kv), np.float32)
+        self.attended = zeros((t, h), np.float32)
+        self.attended_q = zeros((t, h // 32 * X_BLOCK_BYTES), np.uint8)
+        self.gate = zeros((t * k, f), np.float32)
+        self.up = zeros((t * k, f), np.float32)
+        self.hidden = zeros((t * k, f), np.float32)
+        self.hidden_q = zeros((t * k, f // 32 * X_BLOCK_BYTES), np.uint8)
+        self.leaves = zeros((shard.n_leaves, t, d), np.float32)
+        self.sum = zeros((t, d), np.float32)
+        self.wanted_x = zeros((t, d), np.float32)
+        self.logits = zeros((t, v), np.float32)
+        self.scratch = zeros((n_threads, scratch_bytes(context)), np.uint8)
 
-        self.router_logits = np.zeros((t, n_groups(config.n_experts) * 16), np.float32)
-        self.expert_starts = np.zeros(config.n_experts + 1, np.int64)
-        self.pair_rows = np.zeros(t * k, np.int64)
-        self.pairs = np.zeros(t * k, np.int64)
-        self.pair_factors = np.zeros(t * k, np.float32)
-        self.chosen = np.zeros((t, k), np.int64)
+        self.router_logits = zeros((t, n_groups(config.n_experts) * 16), np.float32)
+        self.expert_starts = zeros(config.n_experts + 1, np.int64)
+        self.pair_rows = zeros(t * k, np.int64)
+        self.pairs = zeros(t * k, np.int64)
+        self.pair_factors = zeros(t * k, np.float32)
+        self.chosen = zeros((t, k), np.int64)
 
     @property
     def n_bytes(self) -> int:

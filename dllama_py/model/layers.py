@@ -6,8 +6,10 @@ their sums; everything else happens without talking.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK
 from dllama_py.config import ModelConfig, RopePairs
@@ -22,8 +24,9 @@ from dllama_py.model.rope import RopeTables
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Matrix, Weights
 
-Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
-Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Layers:
         norm = self._norm_of(b.wanted_x, b.n_wanted, self._weights.vector("final_norm"), [head])
         return [rows, norm, self._product(head, self._normed(head), b.logits, counts=b.n_wanted)]
 
-    def _normed(self, consumer: Matrix) -> np.ndarray:  # type: ignore[type-arg]
+    def _normed(self, consumer: Matrix) -> Array:
         return self._buffers.normed if consumer.kind.is_float else self._buffers.normed_q
 
     def _norm(self, weight: Floats, consumers: Sequence[Matrix]) -> Instruction:
@@ -119,10 +122,10 @@ class Layers:
     def _product(
         self,
         matrix: Matrix,
-        x: np.ndarray,
+        x: Array,
         out: Floats,
         counts: Ints | None = None,
-        barrier: bool = True,  # type: ignore[type-arg]
+        barrier: bool = True,
     ) -> Instruction:
         """out = matrix x rows."""
         b = self._buffers
@@ -133,7 +136,7 @@ class Layers:
             barrier=barrier,
         )
 
-    def _partial_sums(self, matrix: Matrix, x: np.ndarray, leaves: Ints) -> Instruction:  # type: ignore[type-arg]
+    def _partial_sums(self, matrix: Matrix, x: Array, leaves: Ints) -> Instruction:
         """leaves[i] = matrix x rows, over the columns of leaf i."""
         b = self._buffers
         return matmul(matrix.kind)(
@@ -141,7 +144,7 @@ class Layers:
             *(b.leaves, b.leaves.strides[1], b.identity, leaves, self._shard.n_leaves, b.leaves.strides[0], 1),
         )
 
-    def _expert_product(self, matrix: Matrix, x: np.ndarray, out: Floats, barrier: bool) -> Instruction:  # type: ignore[type-arg]
+    def _expert_product(self, matrix: Matrix, x: Array, out: Floats, barrier: bool) -> Instruction:
         """out[pair] = expert's matrix x row of the pair."""
         b = self._buffers
         return matmul(matrix.kind)(
@@ -150,7 +153,7 @@ class Layers:
             barrier=barrier,
         )
 
-    def _expert_sums(self, matrix: Matrix, x: np.ndarray) -> Instruction:  # type: ignore[type-arg]
+    def _expert_sums(self, matrix: Matrix, x: Array) -> Instruction:
         """leaves[i][row] = weighted sum over the row's experts, over the columns of leaf i."""
         b = self._buffers
         return matmul_weighted(matrix.kind)(
@@ -172,14 +175,14 @@ class Layers:
         return prepare_heads(self._cache.half, c.rope_pairs is RopePairs.ADJACENT)(
             *(b.n_rows[1:], b.q, b.k, b.v, b.q.strides[0], b.k.strides[0]),
             *(len(self._shard.heads), len(self._shard.kv_heads), c.head_width, *norms, self._epsilon),
-            *(self._rope.cos, self._rope.sin, b.rows, self._cache.keys[layer], self._cache.values[layer]),
+            *(self._rope.cos, self._rope.sin, b.rows, self._cache.keys(layer), self._cache.values(layer)),
         )
 
     def _attend(self, layer: int) -> Instruction:
         b = self._buffers
         return attention(self._cache.half)(
             *(b.n_rows[1:], b.q, b.q.strides[0], self.config.head_width, len(self._shard.kv_heads)),
-            *(self._head_groups, b.rows, self._cache.keys[layer], self._cache.values[layer]),
+            *(self._head_groups, b.rows, self._cache.keys(layer), self._cache.values(layer)),
             *(b.attended, b.attended.strides[0], b.scratch, b.scratch.strides[0], self._scale),
         )
 

@@ -4,6 +4,8 @@
 only in their rows.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import Arch, ModelConfig
+from dllama_py.kernels.memory import read_stream
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model import llama, qwen3, qwen3_moe
@@ -23,6 +26,8 @@ PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
     Arch.QWEN3: qwen3.layer,
     Arch.QWEN3_MOE: qwen3_moe.layer,
 }
+
+READ_TRIES = 5
 
 AllReduce = Callable[[NDArray[np.float32]], None]
 
@@ -64,6 +69,24 @@ class RankModel:
         if len(step.wanted):
             self._team.run(self._head)
         return self.buffers.logits[: len(step.wanted)]
+
+    @property
+    def kernel_seconds(self) -> float:
+        """Spent in compiled programs so far."""
+        return self._team.seconds
+
+    def read_bytes_per_s(self, n_bytes: int, ready: Callable[[], None]) -> float:
+        """The best of a few streams over fresh memory; `ready` returns when all ranks have come there."""
+        memory = np.ones(n_bytes, np.uint8)
+        found = np.zeros((self._team.n_threads, 16), np.int32)
+        stream = Program([read_stream(memory, memory.nbytes, found)])
+        best_s = math.inf
+        for _ in range(READ_TRIES):
+            ready()
+            started = time.perf_counter()
+            self._team.run(stream)
+            best_s = min(best_s, time.perf_counter() - started)
+        return n_bytes / best_s
 
     def _set(self, step: Step) -> None:
         b, n_rows = self.buffers, len(step.slots)

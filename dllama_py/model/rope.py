@@ -20,11 +20,11 @@ class RopeTables:
 def inverse_frequencies(config: ModelConfig) -> NDArray[np.float64]:
     """Radians a position for each of the E/2 pairs, llama3 scaling or a file's own factors applied; float64 [E/2]."""
     exponents = np.arange(0, config.head_width, 2, dtype=np.float64) / config.head_width
-    frequencies = config.rope_theta**-exponents
+    frequencies: NDArray[np.float64] = config.rope_theta**-exponents
     if config.rope_factors is not None:
-        return frequencies / np.array(config.rope_factors)
-    if config.rope_scaling is not None:
-        return frequencies / np.array(config.rope_scaling.divisors(config.rope_theta, config.head_width))
+        frequencies /= np.array(config.rope_factors)
+    elif config.rope_scaling is not None:
+        frequencies /= np.array(config.rope_scaling.divisors(config.rope_theta, config.head_width))
     return frequencies
 
 

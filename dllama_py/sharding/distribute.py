@@ -25,15 +25,6 @@ CHUNK_ELEMENTS = 4 << 20
 Progress = Callable[[TensorSpec, int], None]  # a tensor and the elements of it that have been handled
 
 
-def tensor_kinds(checkpoint: Checkpoint, wanted: FloatType | None) -> dict[str, FloatType]:
-    """The type of every distributed tensor in memory: the file's, `wanted` for matrices where given, f32 for others."""
-    kinds = {}
-    for spec in tensor_specs(checkpoint.config):
-        if spec.cut is not Cut.ROOT:
-            kinds[spec.name] = (wanted or checkpoint.float_type(spec)) if spec.is_matrix else FloatType.F32
-    return kinds
-
-
 def distribute(
     checkpoint: Checkpoint,
     comm: Comm,

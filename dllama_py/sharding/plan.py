@@ -77,7 +77,8 @@ def _check_blocks(config: ModelConfig) -> None:
         raise UsageError(f"heads are {config.head_width} wide; expected a multiple of 16: this model is not supported")
     if config.n_heads % config.n_kv_heads:
         raise UsageError(
-            f"{config.n_heads} query heads do not divide among {config.n_kv_heads} KV heads; expected a whole number each"
+            f"{config.n_heads} query heads do not divide among {config.n_kv_heads} KV heads; "
+            "expected a whole number for each: the model's configuration is damaged"
         )
 
 

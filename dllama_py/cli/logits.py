@@ -1,0 +1,47 @@
+"""Mode `logits`: raw logits at every position of given ids, for comparison with other programs."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from dllama_py.boot import Orders, open_engine
+from dllama_py.cli import options
+from dllama_py.cli.inference import check_prompt, say
+from dllama_py.engine.sequence import CachedSequence
+from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.transport.failure import abort_on_exception
+from dllama_py.transport.world import open_world
+
+EPILOG = """examples:
+  python -m dllama_py logits --model model.gguf --ids 1,2,3 --out logits.npy
+  mpirun -np 2 python -m dllama_py logits --model folder --weights f32 --ids 1,2,3 --out logits.npy"""
+
+
+def add_options(parser: options.Parser) -> None:
+    parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--ids", required=True, help="token ids with commas between them")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.npy", help="float32 [ids, vocabulary]")
+    options.add_model_options(parser)
+    options.add_engine_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    ids, out = options.parse_ids(arguments.ids), arguments.out
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
+
+    def check(checkpoint: Checkpoint, orders: Orders) -> None:
+        check_prompt(ids, orders)
+
+    comm = open_world()
+    settings = options.engine_settings(arguments)
+    with abort_on_exception(comm), open_engine(settings, comm, say, check) as engine:
+        if engine is not None:
+            sequence = CachedSequence(engine.runner, slot=0)
+            sequence.start(ids)
+            logits = np.concatenate([part for _, part in sequence.feed(ids, want_all=True)])  # [T, V]
+            with open(out, "wb") as file:
+                np.save(file, logits)
+    return 0

@@ -1,0 +1,27 @@
+"""Tables and sizes as plain text, for terminals and files alike."""
+
+from collections.abc import Sequence
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> str:
+    """Lines with columns as wide as their widest entry; the first `left` columns begin at the left, others end right."""
+    texts = [list(map(str, row)) for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return "\n".join("  ".join(_placed(texts_of_row, widths, left)).rstrip() for texts_of_row in texts)
+
+
+def _placed(texts: Sequence[str], widths: Sequence[int], left: int) -> list[str]:
+    return [
+        text.ljust(width) if column < left else text.rjust(width)
+        for column, (text, width) in enumerate(zip(texts, widths, strict=True))
+    ]
+
+
+def size(n_bytes: int) -> str:
+    """Bytes in the unit that suits them, decimal: 957833216 -> 957.8 MB."""
+    value, unit = float(n_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

@@ -1,0 +1,48 @@
+"""Mode `tokenize`: the token ids of a raw text, special tokens recognised, with the piece that each stands for."""
+
+import argparse
+import json
+from pathlib import Path
+
+from dllama_py.cli.options import Parser, add_json_option, model_path
+from dllama_py.cli.tables import table
+from dllama_py.errors import InputError
+from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.prompting import need_text, open_text
+
+EPILOG = """examples:
+  dllama tokenize --prompt "Hello, world"
+  dllama tokenize --tokenizer models/Qwen3-0.6B/tokenizer.json --file text.txt --json"""
+
+
+def add_options(parser: Parser) -> None:
+    parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--model", type=Path, metavar="PATH", help="Hugging Face folder or GGUF file")
+    source.add_argument("--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, its folder, or GGUF file")
+    text = parser.add_mutually_exclusive_group(required=True)
+    text.add_argument("--prompt", metavar="TEXT", help="the text")
+    text.add_argument("--file", type=Path, metavar="PATH", help="a file with the text, in UTF-8")
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    text: str = _read(arguments.file) if arguments.prompt is None else arguments.prompt
+    checkpoint = None if arguments.tokenizer else open_checkpoint(model_path(arguments))
+    tokenizer = need_text(open_text(checkpoint, arguments.tokenizer), "tokenize").tokenizer
+    ids = tokenizer.encode(text)
+    pieces = [tokenizer.token_text(id) for id in ids]
+    if arguments.json:
+        print(json.dumps({"ids": ids, "pieces": pieces}))
+    else:
+        print(table(("piece", "id"), [(repr(piece), id) for id, piece in zip(ids, pieces, strict=True)]))
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; give a text file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is no UTF-8; give a text file in UTF-8") from None
