@@ -77,6 +77,7 @@ def _become_rank(watcher: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+        os.setpgid(0, 0)  # launchers signal the whole group; passed on by the watcher, a signal comes once
     if os.getppid() != watcher:
         os._exit(CLUSTER_FAILED)  # it died before the line above
     os.environ[WATCHER] = str(watcher)
