@@ -8,14 +8,14 @@ import sys
 
 def main() -> None:
     """Console script `dllama` and `python -m dllama_py`; ends the process with the program's exit code."""
-    from dllama_py.cluster import watcher
+    from dllama_py.cluster.watcher import is_wanted, watch
 
-    if watcher.is_wanted():
-        sys.exit(watcher.watch())
+    if is_wanted():
+        sys.exit(watch())
 
-    from dllama_py import cli
+    from dllama_py.cli import main as run
 
-    sys.exit(cli.main())
+    sys.exit(run())
 
 
 if __name__ == "__main__":
