@@ -1,1 +1,1 @@
-"""Thin doors to the converters of `dllama_py`: `python -m converter model ...`."""
+"""A thin door to the converters of `dllama_py`: `python -m converter model ...`."""

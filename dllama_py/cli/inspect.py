@@ -40,13 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint = open_checkpoint(arguments.file)
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, arguments.weights))
     context = min(arguments.max_seq_len or DEFAULT_CONTEXT, checkpoint.config.context_length)
+    groups, file_bytes = _tensor_groups(checkpoint, kinds), _file_bytes(checkpoint.path)
     facts = {
         "path": str(checkpoint.path),
         "format": _format(checkpoint),
-        "file_bytes": _file_bytes(checkpoint.path),
+        "file_bytes": file_bytes,
         "config": json.loads(checkpoint.config.to_json()),
         "notes": list(checkpoint.notes),
-        "tensors": _tensor_groups(checkpoint, kinds),
+        "tensors": groups,
+        "tied": sum(group["bytes"] for group in groups) > file_bytes,
         "context": context,
         "kv_cache_type": "f16" if halves_cache(checkpoint.config, kinds, arguments.kv_cache_type) else "f32",
         "nodes": [_needs(checkpoint.config, kinds, context, arguments, n) for n in NODE_COUNTS],
@@ -103,10 +105,11 @@ def _page(facts: dict[str, Any], config: ModelConfig) -> str:
         table(("model", ""), _config_rows(config), left=2),
         "",
         table(("tensor", "shape", "type", "in memory", "count", "bytes"), _tensor_rows(facts["tensors"]), left=4),
+        *(["the head is the embedding table, stored once"] if facts["tied"] else []),
         "",
         f"each node needs at most, with a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
         table(("nodes", "weights", "KV cache", "buffers", "together"), _needs_rows(facts["nodes"])),
-        *(f"{needs['nodes']} nodes: {needs['reason']}" for needs in facts["nodes"] if "reason" in needs),
+        *(f"not on {needs['nodes']}: {needs['reason']}" for needs in facts["nodes"] if "reason" in needs),
     ]
     return "\n".join(parts)
 

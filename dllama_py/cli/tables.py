@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> str:
-    """Lines with columns as wide as their widest entry; the first `left` columns begin at the left, others end right."""
+    """Lines of columns, each as wide as its widest entry; the first `left` of them aligned to the left."""
     texts = [list(map(str, row)) for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join("  ".join(_placed(texts_of_row, widths, left)).rstrip() for texts_of_row in texts)
+    return "\n".join("  ".join(_placed(line, widths, left)).rstrip() for line in texts)
 
 
 def _placed(texts: Sequence[str], widths: Sequence[int], left: int) -> list[str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from dllama_py.cli.options import Parser, add_json_option, model_path
 from dllama_py.cli.tables import table
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
-from dllama_py.prompting import need_text, open_text
+from dllama_py.prompting import open_text
+from dllama_py.text.tokenizer import Tokenizer
 
 EPILOG = """examples:
   dllama tokenize --prompt "Hello, world"
@@ -17,9 +18,10 @@ EPILOG = """examples:
 
 def add_options(parser: Parser) -> None:
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--model", type=Path, metavar="PATH", help="Hugging Face folder or GGUF file")
-    source.add_argument("--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, its folder, or GGUF file")
+    parser.add_argument("--model", type=Path, metavar="PATH", help="Hugging Face folder or GGUF file")
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, its folder, or GGUF file; default: --model"
+    )
     text = parser.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="the text")
     text.add_argument("--file", type=Path, metavar="PATH", help="a file with the text, in UTF-8")
@@ -28,8 +30,7 @@ def add_options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     text: str = _read(arguments.file) if arguments.prompt is None else arguments.prompt
-    checkpoint = None if arguments.tokenizer else open_checkpoint(model_path(arguments))
-    tokenizer = need_text(open_text(checkpoint, arguments.tokenizer), "tokenize").tokenizer
+    tokenizer = _tokenizer(arguments)
     ids = tokenizer.encode(text)
     pieces = [tokenizer.token_text(id) for id in ids]
     if arguments.json:
@@ -37,6 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(table(("piece", "id"), [(repr(piece), id) for id, piece in zip(ids, pieces, strict=True)]))
     return 0
+
+
+def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
+    checkpoint = None if arguments.tokenizer else open_checkpoint(model_path(arguments))
+    text = open_text(checkpoint, arguments.tokenizer)
+    if text is None:
+        raise UsageError(
+            f"{model_path(arguments)} holds no tokenizer; give --tokenizer: a tokenizer.json, its folder, or a GGUF file"
+        )
+    return text.tokenizer
 
 
 def _read(path: Path) -> str:

@@ -1,0 +1,56 @@
+"""Mode `convert`: a Hugging Face folder or a GGUF file into a `.m` file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from dllama_py.blocks import FloatType
+from dllama_py.cli.options import Parser
+from dllama_py.cli.progress import show_bytes
+from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.settings import WEIGHT_TYPES
+
+EPILOG = """examples:
+  dllama convert model ~/models/Qwen3-0.6B q40 qwen3_0.6b
+  dllama convert model SmolLM2-135M-Instruct.Q4_1.gguf q80 smollm2_135m --output models/"""
+
+
+def add_options(parser: Parser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="WHAT", dest="what")
+    model = commands.add_parser(
+        "model",
+        help="Hugging Face folder or GGUF file to a .m file",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    model.add_argument("source", type=Path, metavar="FOLDER_OR_GGUF", help="Hugging Face folder or GGUF file")
+    model.add_argument("weights", choices=WEIGHT_TYPES, help="type of all matrices in the result")
+    model.add_argument("name", metavar="NAME", help="the result is called dllama_model_NAME_TYPE.m")
+    model.add_argument("--output", type=Path, default=Path(), metavar="FOLDER_OR_FILE", help="default: this folder")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Converts, with progress on standard error; the name of the file is the last line on standard output."""
+    from dllama_py.conversion import convert_model, model_file_name  # needs numba, which --help does not
+
+    target = FloatType.named(arguments.weights)
+    out = _output_path(arguments.output, arguments.name, model_file_name(arguments.name, target))
+    checkpoint = open_checkpoint(arguments.source)
+    if out.exists() and out.samefile(checkpoint.path):
+        raise UsageError(f"{out}: is the source itself; choose another NAME or --output")
+    for note in checkpoint.notes:
+        print(f"warning: {note}", file=sys.stderr)
+    convert_model(checkpoint, target, out, show_bytes)
+    print(out)
+    return 0
+
+
+def _output_path(output: Path, name: str, file_name: str) -> Path:
+    """Where the result goes: into a folder that exists under the usual name, or to a file as it is named."""
+    if not name or Path(name).name != name:
+        raise UsageError(f"NAME {name!r} must be a plain name without folders; use --output for the place")
+    out = output / file_name if output.is_dir() else output
+    if not out.parent.is_dir() or (out is output and out.suffix != ".m"):
+        raise UsageError(f"--output {output}: is neither a folder that exists nor the name of a .m file in one")
+    return out

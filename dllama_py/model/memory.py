@@ -1,0 +1,77 @@
+"""What a rank needs in memory, counted from sizes alone: nothing is allocated, no compiled code is needed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.blocks import FloatType
+from dllama_py.config import ModelConfig
+from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
+from dllama_py.kernels.layout import PAGE, packed_bytes
+from dllama_py.model.buffers import Buffers
+from dllama_py.settings import DEFAULT_CHUNK_ROWS
+from dllama_py.sharding.kinds import Kinds, halves_cache
+from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.plan import Shard
+
+ASSUMED_THREADS = 8  # a thread adds its scratch, 0.1 MB at 4096 positions
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """Bytes of one rank, for one sequence that fills the context. Python and its libraries come on top."""
+
+    weights_bytes: int
+    cache_bytes: int
+    buffers_bytes: int  # activations, RoPE tables, norms
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weights_bytes + self.cache_bytes + self.buffers_bytes
+
+
+def rank_memories(
+    config: ModelConfig, shards: Iterable[Shard], kinds: Kinds, context: int, cache_type: str
+) -> list[RankMemory]:
+    """The memory of every rank; `cache_type` as --kv-cache-type."""
+    specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
+    vectors_bytes = sum(spec.n_elements * 4 for spec in specs if len(spec.shape) == 1)
+    rope_bytes = context * config.head_width * 4
+    half = halves_cache(config, kinds, cache_type)
+    return [
+        RankMemory(
+            sum(_matrix_bytes(spec, kinds[spec.name], shard, config) for spec in specs if len(spec.shape) == 2),
+            cache_bytes(config, shard, 1, context, half),
+            buffers_bytes(config, shard, context) + vectors_bytes + rope_bytes,
+        )
+        for shard in shards
+    ]
+
+
+def _matrix_bytes(spec: TensorSpec, kind: FloatType, shard: Shard, config: ModelConfig) -> int:
+    """Packed bytes of a rank's part, of all experts together."""
+    piece = piece_of(spec, shard, config)
+    count = 1 if spec.expert is None else config.n_experts
+    return count * packed_bytes(kind, len(piece.rows), len(piece.blocks))
+
+
+def cache_bytes(config: ModelConfig, shard: Shard, n_slots: int, context: int, half: bool) -> int:
+    """Keys and values of whole pages."""
+    positions = n_slots * -(-context // PAGE) * PAGE
+    return 2 * config.n_layers * positions * len(shard.kv_heads) * config.head_width * (2 if half else 4)
+
+
+def buffers_bytes(config: ModelConfig, shard: Shard, context: int) -> int:
+    """The buffers of a step with the usual number of rows."""
+    return Buffers(config, shard, DEFAULT_CHUNK_ROWS, ASSUMED_THREADS, context, _without_memory).n_bytes
+
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _without_memory(shape: int | tuple[int, ...], dtype: type[_T], /) -> NDArray[_T]:
+    """An array of this size in which all elements share one place."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
