@@ -45,7 +45,8 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
     text = open_text(checkpoint, arguments.tokenizer)
     if text is None:
         raise UsageError(
-            f"{model_path(arguments)} holds no tokenizer; give --tokenizer: a tokenizer.json, its folder, or a GGUF file"
+            f"{model_path(arguments)} holds no tokenizer; "
+            "give --tokenizer (a tokenizer.json, its folder, or a GGUF file)"
         )
     return text.tokenizer
 

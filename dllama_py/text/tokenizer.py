@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.text import gguf_vocabulary, huggingface_vocabulary
 from dllama_py.text.pieces import byte_level_piece, word_piece
 from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, read_settings
@@ -73,7 +73,11 @@ class Tokenizer:
         return begin + [id for id, _ in self.spans(text, special=special)]
 
     def spans(self, text: str, *, special: bool = True) -> list[tuple[int, tuple[int, int]]]:
-        """(id, (start, stop)) of each token: the characters of text it covers, without the begin token."""
+        """(id, (start, stop)) of each token: the characters of text it covers, without the begin token.
+
+        UsageError where the text is no Unicode: bytes of a command line that are no UTF-8, or half a surrogate pair.
+        """
+        _check_unicode(text)
         with self._lock:
             self._backend.encode_special_tokens = not special
             encoded = self._backend.encode(text, add_special_tokens=False)
@@ -100,3 +104,13 @@ class Tokenizer:
     def special_texts(self) -> frozenset[str]:
         """The spelling of every control token."""
         return frozenset(self._added[id] for id in self._control)
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"character {error.start} of the text is U+{ord(text[error.start]):04X}, half of a pair or a byte that is "
+            "no UTF-8; give the text in UTF-8"
+        ) from None
