@@ -1,0 +1,104 @@
+# python -m pytest tests/cli/test_tokenize.py
+"""Mode tokenize: ids and pieces of raw text, from every place a tokenizer can be."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from dllama_py.cli import main
+from dllama_py.cluster.registry import remember_last_model
+from tests.checkpoints import tiny_model_file
+from tests.cli.isolated import run_isolated
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "smollm2-135m-instruct.json").read_text())["cases"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tokenizer of three words and a begin token, as a Hugging Face folder has it."""
+    backend = Backend(WordLevel({"<s>": 0, "one": 1, "two": 2, "?": 3}, unk_token="?"))
+    backend.pre_tokenizer = Whitespace()
+    backend.add_special_tokens(["<s>"])
+    place = tmp_path / "folder"
+    place.mkdir()
+    backend.save(str(place / "tokenizer.json"))
+    (place / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "add_bos_token": True}))
+    return place
+
+
+def tokens(capsys, *arguments: object) -> dict:
+    assert main(["tokenize", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=[f"{case['kind']}-{i}" for i, case in enumerate(GOLDEN)])
+def test_ids_are_those_of_the_reference(smollm2_gguf, capsys, case):
+    found = tokens(capsys, "--model", smollm2_gguf, "--prompt", case["text"])
+    assert found["ids"] == case["ids"]
+    assert "".join(found["pieces"]) == case["text"]
+
+
+def test_special_tokens_and_halves_of_characters(smollm2_gguf, capsys):
+    found = tokens(capsys, "--tokenizer", smollm2_gguf, "--prompt", "<|im_start|>Hi 😀")
+    assert found["ids"] == [1, 26843, 40303, 218]
+    assert found["pieces"] == ["<|im_start|>", "Hi", " \N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"]
+
+
+def test_a_folder_and_its_file_are_the_same_and_bos_goes_first(folder, capsys):
+    for place in (folder, folder / "tokenizer.json"):
+        found = tokens(capsys, "--tokenizer", place, "--prompt", "two one<s>")
+        assert found == {"ids": [0, 2, 1, 0], "pieces": ["<s>", "two", "one", "<s>"]}
+
+
+def test_text_from_a_file(folder, tmp_path, capsys):
+    (tmp_path / "text.txt").write_bytes("one\r\ntwo é".encode())
+    assert tokens(capsys, "--tokenizer", folder, "--file", tmp_path / "text.txt")["ids"] == [0, 1, 2, 3]
+
+
+def test_the_tokenizer_goes_before_the_model(folder, tmp_path, capsys):
+    model = tiny_model_file(tmp_path / "a.m")
+    assert tokens(capsys, "--model", model, "--tokenizer", folder, "--prompt", "one")["ids"] == [0, 1]
+
+
+def test_the_model_fetched_last_is_taken(smollm2_gguf, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DLLAMA_HOME", str(tmp_path))
+    remember_last_model(smollm2_gguf)
+    assert tokens(capsys, "--prompt", "Hi")["ids"] == [26843]
+
+
+def test_the_page_for_people(folder, capsys):
+    assert main(["tokenize", "--tokenizer", str(folder), "--prompt", "one"]) == 0
+    assert capsys.readouterr().out == "piece  id\n'<s>'   0\n'one'   1\n"
+
+
+def test_an_empty_text(folder, capsys):
+    assert tokens(capsys, "--tokenizer", folder, "--prompt", "") == {"ids": [0], "pieces": ["<s>"]}
+
+
+def test_neither_mpi_nor_numba_is_needed(folder):
+    done = run_isolated("tokenize", "--tokenizer", str(folder), "--prompt", "two", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["ids"] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of the arguments --prompt --file is required"),
+        (["--prompt", "a"], "no --model given and none fetched yet"),
+        (["--model", "MODEL", "--prompt", "a"], "a.m holds no tokenizer; give --tokenizer (a tokenizer.json, "),
+        (["--tokenizer", "none", "--prompt", "a"], "none: there is no such tokenizer"),
+        (["--tokenizer", "FOLDER", "--file", "none"], "none: cannot be read: No such file or directory"),
+        (["--tokenizer", "FOLDER", "--file", "MODEL"], "is no UTF-8; give a text file in UTF-8"),
+        (["--tokenizer", "FOLDER", "--prompt", "a\udcff"], "character 1 of the text is U+DCFF, half of a pair or "),
+    ],
+)
+def test_errors_are_one_line_and_exit_with_2(folder, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.setenv("DLLAMA_HOME", str(tmp_path / "home"))
+    words = {"FOLDER": str(folder), "MODEL": str(tiny_model_file(tmp_path / "a.m"))}
+    assert main(["tokenize", *[words.get(word, word) for word in arguments]]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.startswith("error: ") and error.count("\n") == 1
