@@ -19,7 +19,7 @@ CLUSTER_FAILED = 3  # exit code of errors.ClusterError
 PATIENCE_S = 2.0
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
-HINTS = {
+HINTS: dict[int, str] = {
     signal.SIGKILL: "out of memory? the kernel's log (dmesg) tells; use more ranks or a smaller --max-seq-len",
     signal.SIGILL: "an instruction this CPU lacks; every host must compile its own kernels, caches cannot be copied",
     signal.SIGBUS: "a mapped file became shorter or its disk failed; check the model file",
@@ -104,5 +104,5 @@ def _obituary(number: int) -> str:
     """One line: which rank, where, by what, and what may be behind it."""
     rank = launched_rank(os.environ)
     name = signal.Signals(number).name if number in signal.valid_signals() else "unknown"
-    hint = HINTS.get(number, "was it stopped by hand or by a limit?")  # type: ignore[call-overload]
+    hint = HINTS.get(number, "was it stopped by hand or by a limit?")
     return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({name}): {hint}"
