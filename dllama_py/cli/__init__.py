@@ -22,6 +22,8 @@ MODES = {
     "bench": "measure prefill and decode against the memory's speed",
 }
 
+ALONE = ("tokenize", "inspect", "convert", "synth")  # one process does it, however many a launcher started
+
 OVERVIEW = """usage: dllama [MODE] [options]          alone, or under mpirun -np N
 
 modes (inference if none is given; each has --help):
@@ -51,7 +53,10 @@ def _run(mode: str, arguments: list[str]) -> int:
         parser.error(f"no mode {mode!r}; the modes are {', '.join(MODES)}")
     module = importlib.import_module(f"dllama_py.cli.{mode}")
     module.add_options(parser)
-    code: int = module.run(parser.parse_args(arguments))
+    parsed = parser.parse_args(arguments)
+    if mode in ALONE and launched_rank(os.environ) not in (None, 0):
+        return 0
+    code: int = module.run(parsed)
     return code
 
 

@@ -140,3 +140,13 @@ def test_a_table_and_sizes():
         "957.8 MB",
         "5.0 TB",
     ]
+
+
+def test_under_a_launcher_one_rank_speaks(tmp_path, monkeypatch, capsys):
+    path = str(tiny_model_file(tmp_path / "a.m"))
+    monkeypatch.setenv("PMI_RANK", "1")
+    assert main(["inspect", path]) == 0
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("PMI_RANK", "0")
+    assert main(["inspect", path]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: .m file")
