@@ -61,6 +61,7 @@ class Runner:
         self.model = model
         self.config = model.config
         self.max_rows = model.buffers.max_rows
+        self.context = model.cache.context
         self.last_cost = StepCost(0, 0, 0, 0, 0, 0)
         self._comm = comm
         self._embed = embed
@@ -125,6 +126,8 @@ class Runner:
         """[W, V / N] of every rank, side by side."""
         if len(own) == 0:
             return np.empty((0, self.config.vocab_size), np.float32)
+        if self._comm.size == 1:
+            return own[:, : self.config.vocab_size].copy()
         parts = [np.empty((len(own), len(part)), np.float32) for part in self._vocab]
         self._comm.gather(np.ascontiguousarray(own[:, : len(self._vocab[0])]), parts)
         return np.concatenate(parts, axis=1)  # [W, V]

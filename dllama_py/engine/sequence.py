@@ -1,15 +1,28 @@
 """One slot of the cache and the ids whose keys and values it holds."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from dllama_py.engine.runner import Floats, Row, Runner, StepCost
+from dllama_py.engine.runner import Floats, Row, StepCost
 from dllama_py.errors import UsageError
+
+
+class Steps(Protocol):
+    """What a sequence needs of `runner.Runner`."""
+
+    max_rows: int
+    context: int
+    last_cost: StepCost
+
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> Floats: ...
+
+    def cut(self, slot: int, length: int, /) -> None: ...
 
 
 class CachedSequence:
     """Feeds ids to a slot; a prompt that begins like what is cached computes only the rest."""
 
-    def __init__(self, runner: Runner, slot: int, chunk_rows: int | None = None) -> None:
+    def __init__(self, runner: Steps, slot: int, chunk_rows: int | None = None) -> None:
         self._runner = runner
         self._slot = slot
         self._chunk_rows = min(chunk_rows or runner.max_rows, runner.max_rows)
@@ -22,9 +35,9 @@ class CachedSequence:
         """
         if not prompt:
             raise UsageError("the prompt is empty; give at least one token")
-        if len(prompt) > self._runner.model.cache.context:
+        if len(prompt) > self._runner.context:
             raise UsageError(
-                f"the prompt has {len(prompt)} tokens, the context {self._runner.model.cache.context}; "
+                f"the prompt has {len(prompt)} tokens, the context {self._runner.context}; "
                 "shorten it or raise --max-seq-len"
             )
         reused = 0
@@ -37,7 +50,7 @@ class CachedSequence:
     @property
     def room(self) -> int:
         """Positions left in the context."""
-        return self._runner.model.cache.context - len(self.ids)
+        return self._runner.context - len(self.ids)
 
     def feed(self, ids: Sequence[int], want_all: bool = False) -> Iterator[tuple[StepCost, Floats]]:
         """Computes ids in chunks. Each chunk's cost and logits: of its rows if `want_all`, else of the very last id.

@@ -1,0 +1,34 @@
+"""A stand-in for the runner: no model, but logits that make a greedy sampler say what the test has written."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dllama_py.engine.runner import Floats, Row, StepCost
+
+
+class ScriptedRunner:
+    """After the prompt's last row the script's first id is the likeliest, and so on. Remembers what it was told."""
+
+    def __init__(
+        self, script: Sequence[int], n_vocab: int = 16, max_rows: int = 4, context: int = 64, prompt_length: int = 1
+    ) -> None:
+        self.max_rows = max_rows
+        self.context = context
+        self.last_cost = StepCost(0, 0, 0, 0, 0, 0)
+        self.steps: list[list[Row]] = []
+        self.cuts: list[tuple[int, int]] = []
+        self._script = list(script)
+        self._n_vocab = n_vocab
+        self._first = prompt_length - 1
+
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> Floats:
+        self.steps.append(list(rows))
+        self.last_cost = StepCost(1.0, 0.5, 0.25, 10, 20, len(rows))
+        logits = np.zeros((len(wanted), self._n_vocab), np.float32)
+        for i, number in enumerate(wanted):
+            logits[i, self._script[rows[number].position - self._first]] = 1
+        return logits
+
+    def cut(self, slot: int, length: int, /) -> None:
+        self.cuts.append((slot, length))
