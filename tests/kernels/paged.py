@@ -57,7 +57,7 @@ class PagedCache:
 
 def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups: Sequence[int]) -> Floats:
     """q float32 [T, H, E] of the rows -> [T, H, E]; groups [K + 1] are the borders of each KV head's query heads."""
-    out = drive.untouched(*q.shape)
+    out = drive.untouched(len(q), q.shape[1] + 1, q.shape[2])[:, :-1]  # another stride than that of q
     width, kv_heads = q.shape[2], len(groups) - 1
     n_bytes = scratch_bytes(1 + max(position for _, position in rows))
     scratch = np.full(team.n_threads * n_bytes, 0xFF, np.uint8)
@@ -67,7 +67,7 @@ def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups
         *(cache.keys, cache.values, out, out.strides[0], scratch, n_bytes, scale),
     )
     drive.run(team, call)
-    return out
+    return np.ascontiguousarray(out)
 
 
 @dataclass(frozen=True, slots=True)
