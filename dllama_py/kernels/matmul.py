@@ -13,6 +13,7 @@ from numba import njit
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.constants import constant, number_of
+from dllama_py.kernels.memory import prefetch
 from dllama_py.kernels.program import Kernel, argument, share
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
@@ -92,7 +93,9 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, weights: int, group: in
         total = zero
         leaf_end = get_i64(argument(args, LEAVES) + 8 * leaf + 8)
         while block < leaf_end:
-            total = add_block(kind, total, weights + block * block_bytes(kind), x, block)
+            at = weights + block * block_bytes(kind)
+            prefetch(at, block_bytes(kind))
+            total = add_block(kind, total, at, x, block)
             block += 1
         at = group * GROUP_BYTES + leaf * argument(args, LEAF_STRIDE)
         if number_of(weighted):

@@ -28,6 +28,7 @@ from dllama_py.kernels.codegen import (
     fused,
     load,
     pick_lanes,
+    pointer,
     splat,
     store,
 )
@@ -99,6 +100,20 @@ get_i16 = define(types.int16, (_address,), lambda b, a: load(b, a, ir.IntType(16
 set_i16 = define(types.void, (_address, types.int16), store, "set_i16")
 get_u8 = define(types.uint8, (_address,), lambda b, a: load(b, a, I8), "get_u8")
 set_u8 = define(types.void, (_address, types.uint8), store, "set_u8")
+
+
+def _prefetch_line(builder: Any, address: Any) -> None:
+    """A hint that the cache line at the address will be read soon; never faults."""
+    byte = pointer(builder, address, I8)
+    kinds = [byte.type, I32, I32, I32]
+    name = "llvm.prefetch.p0"
+    function = builder.module.globals.get(name) or ir.Function(
+        builder.module, ir.FunctionType(ir.VoidType(), kinds), name
+    )
+    builder.call(function, [byte, I32(0), I32(2), I32(1)])
+
+
+prefetch_line = define(types.void, (_address,), _prefetch_line, "prefetch_line")
 
 # -- lanes ----------------------------------------------------------------------------------------------------
 
