@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dllama_py.blocks import FloatType
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
-from dllama_py.config import ModelConfig
 from dllama_py.engine.runner import Runner, serve
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 from dllama_py.kernels.code_cache import compiling_alone
 from dllama_py.kernels.compiled import warm_up
@@ -28,6 +26,7 @@ from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers
 from dllama_py.model.rank_model import RankModel
 from dllama_py.model.rope import shared_tables
+from dllama_py.orders import Orders
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
 from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
@@ -44,32 +43,6 @@ _EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
     "bf16": (ROUND_BF16, Bf16Exchange),
     "q80": (ROUND_Q80, Q80Exchange),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What a rank must know beside its rank."""
-
-    config: ModelConfig
-    kinds: dict[str, FloatType]
-    context: int
-    exchange: str
-    half_cache: bool
-    replicate_kv: bool
-    chunk_rows: int
-    n_slots: int
-
-    def to_json(self) -> str:
-        kinds = {name: kind.label for name, kind in self.kinds.items()}
-        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("config", "kinds")}
-        return json.dumps(fields | {"config": self.config.to_json(), "kinds": kinds})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Orders":
-        fields = json.loads(text)
-        fields["config"] = ModelConfig.from_json(fields["config"])
-        fields["kinds"] = {name: FloatType.named(label) for name, label in fields["kinds"].items()}
-        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +70,8 @@ class Engine:
 
 
 Say = Callable[[str], None]
+Open = Callable[[], Checkpoint]
 Check = Callable[[Checkpoint, Orders], None]
-Open = Callable[[EngineSettings], Checkpoint]
 
 
 def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
@@ -107,13 +80,12 @@ def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
 
 @contextmanager
 def open_engine(
-    settings: EngineSettings, comm: Comm, say: Say, check: Check = _no_check, open_model: Open | None = None
+    settings: EngineSettings, comm: Comm, open_model: Open, say: Say, check: Check = _no_check
 ) -> Iterator[Engine | None]:
     """Loads the model over all ranks. At the root an Engine; elsewhere the rank serves until the root ends, then None.
 
-    An AgreedFailure before a weight is read when it cannot work. `check` is called at the root before that, with the
-    checkpoint and the orders, to refuse what cannot work for a reason of the caller's. `open_model` opens a model
-    that is not the file of the settings.
+    `open_model` and then `check` are called at the root alone; `check` refuses what cannot work for a reason of the
+    caller's. AgreedFailure, before a weight is read, when either does or when the model cannot be shared like this.
     """
     started = time.perf_counter()
     metered = MeteredComm(comm)
@@ -121,7 +93,7 @@ def open_engine(
     orders: Orders | None = None
     with agreed(comm):
         if comm.rank == 0:
-            checkpoint = open_model(settings) if open_model else open_checkpoint(settings.model)
+            checkpoint = open_model()
             orders = _decide(checkpoint, settings, comm.size)
             check(checkpoint, orders)
     orders = _share(orders, comm)
@@ -213,7 +185,9 @@ def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: 
     say(
         f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
         f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}, "
-        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:g}, weights {' '.join(kinds)}"
+        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:g}, weights {' '.join(kinds)}; "
+        f"context {orders.context} of {c.context_length}, cache {'f16' if orders.half_cache else 'f32'}, "
+        f"exchange {orders.exchange}"
     )
     for note in checkpoint.notes:
         say(note)

@@ -1,7 +1,6 @@
 """What a user may wish of a run, before anything is opened. Ground floor: names and defaults only."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 DEFAULT_CONTEXT = 4096  # positions
 DEFAULT_CHUNK_ROWS = 64
@@ -15,7 +14,6 @@ WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
 class EngineSettings:
     """What a user may wish of a run; the same for every request. None: the default of the model or the machine."""
 
-    model: Path
     weights: str | None = None
     n_threads: int | None = None
     context: int | None = None

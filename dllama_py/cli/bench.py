@@ -3,10 +3,11 @@
 import argparse
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from dllama_py.blocks import FloatType
-from dllama_py.boot import Engine, Open, Orders, open_engine
+from dllama_py.boot import Engine, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.inference import say
 from dllama_py.engine.generate import PromptChunk, Token, generate
@@ -18,7 +19,7 @@ from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import tensor_specs
-from dllama_py.settings import EngineSettings
+from dllama_py.orders import Orders
 from dllama_py.transport.failure import abort_on_exception
 from dllama_py.transport.world import open_world
 
@@ -54,22 +55,21 @@ def run(arguments: argparse.Namespace) -> int:
             )
 
     comm = open_world()
-    settings, open_model = _model(arguments)
-    with abort_on_exception(comm), open_engine(settings, comm, say, check, open_model) as engine:
+    settings = options.engine_settings(arguments)
+    if arguments.shape:
+        settings = replace(settings, weights=None)  # random weights are made in their type
+    opened = open_engine(settings, comm, partial(_open, arguments), say, check)
+    with abort_on_exception(comm), opened as engine:
         if engine is not None:
             _report(_measure(engine, arguments.prompt_tokens, arguments.steps), arguments.json)
     return 0
 
 
-def _model(arguments: argparse.Namespace) -> tuple[EngineSettings, Open | None]:
-    """The settings, and how to open a model that is no file."""
+def _open(arguments: argparse.Namespace) -> Checkpoint:
     if not arguments.shape:
-        return options.engine_settings(arguments), None
-    config = shape_named(arguments.shape, arguments.layers)
+        return options.open_model(arguments)
     kind = FloatType.named(arguments.weights or "q40")
-    checkpoint = SyntheticCheckpoint(config, kind)
-    arguments.model, arguments.weights = checkpoint.path, None  # it is of that type already
-    return options.engine_settings(arguments), lambda settings: checkpoint
+    return SyntheticCheckpoint(shape_named(arguments.shape, arguments.layers), kind)
 
 
 def _measure(engine: Engine, n_prompt: int, n_steps: int) -> dict[str, float | int | list[int]]:

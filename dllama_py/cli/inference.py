@@ -5,8 +5,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from dllama_py.boot import Engine, Orders, open_engine
+from dllama_py.boot import Engine, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
 from dllama_py.completion import Request, complete
@@ -14,6 +15,7 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.orders import Orders
 from dllama_py.prompting import BUILT_IN_PROMPT, Text, check_vocabulary, need_text, open_text
 from dllama_py.transport.failure import abort_on_exception
 from dllama_py.transport.world import open_world
@@ -48,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         prepared.append(_prepare(arguments, ids, checkpoint, orders))
 
     comm = open_world()
-    with abort_on_exception(comm), open_engine(settings, comm, say, check) as engine:
+    opened = open_engine(settings, comm, partial(options.open_model, arguments), say, check)
+    with abort_on_exception(comm), opened as engine:
         if engine is not None:
             _answer(engine, prepared[0], sampling, arguments)
     return 0

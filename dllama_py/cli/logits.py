@@ -1,16 +1,18 @@
 """Mode `logits`: raw logits at every position of given ids, for comparison with other programs."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from dllama_py.boot import Orders, open_engine
+from dllama_py.boot import open_engine
 from dllama_py.cli import options
 from dllama_py.cli.inference import check_prompt, say
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.orders import Orders
 from dllama_py.transport.failure import abort_on_exception
 from dllama_py.transport.world import open_world
 
@@ -29,15 +31,16 @@ def add_options(parser: options.Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     ids, out = options.parse_ids(arguments.ids), arguments.out
-    if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
+        if not out.parent.is_dir():
+            raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
         check_prompt(ids, orders)
 
     comm = open_world()
     settings = options.engine_settings(arguments)
-    with abort_on_exception(comm), open_engine(settings, comm, say, check) as engine:
+    opened = open_engine(settings, comm, partial(options.open_model, arguments), say, check)
+    with abort_on_exception(comm), opened as engine:
         if engine is not None:
             sequence = CachedSequence(engine.runner, slot=0)
             sequence.start(ids)

@@ -8,6 +8,7 @@ from typing import NoReturn
 from dllama_py.cluster.registry import last_model
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES, EngineSettings
 
 
@@ -70,9 +71,13 @@ def model_path(arguments: argparse.Namespace) -> Path:
     return path
 
 
+def open_model(arguments: argparse.Namespace) -> Checkpoint:
+    """The checkpoint of a mode that runs a model; only the root calls this, other ranks need no file."""
+    return open_checkpoint(model_path(arguments))
+
+
 def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
     return EngineSettings(
-        model=model_path(arguments),
         weights=arguments.weights,
         n_threads=arguments.n_threads,
         context=arguments.max_seq_len,

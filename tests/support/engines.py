@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dllama_py.boot import Engine, open_engine
 from dllama_py.engine.runner import Row
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.comm import Comm, SoloComm
 
@@ -20,7 +21,8 @@ Logits = NDArray[np.float32]
 @contextmanager
 def engine_on(comm: Comm, model: Path, **settings: Any) -> Iterator[Engine | None]:
     """As boot.open_engine, with the settings that differ from the defaults."""
-    with open_engine(EngineSettings(model, **{"n_threads": 1, **settings}), comm, lambda line: None) as engine:
+    wishes = EngineSettings(**{"n_threads": 1, **settings})
+    with open_engine(wishes, comm, lambda: open_checkpoint(model), lambda line: None) as engine:
         yield engine
 
 
