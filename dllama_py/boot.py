@@ -1,7 +1,7 @@
 """The one place of assembly: from settings to ranks that hold a model and a root that can be asked.
 
 The root reads the model and decides; the other ranks learn all they need from one message (`Orders`), so they have
-neither a model file nor settings. One rank of a host compiles while its neighbours sleep on a lock.
+neither a model file nor settings.
 """
 
 import json
@@ -16,7 +16,6 @@ from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.engine.runner import Runner, serve
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
-from dllama_py.kernels.code_cache import compiling_alone
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
@@ -155,8 +154,7 @@ def _load(
     """Slices to every rank, then the programs. The third value: seconds of compiling, or of waiting for it."""
     config, shard = orders.config, shards[comm.rank]
     started = time.perf_counter()
-    with compiling_alone():
-        warm_up()
+    warm_up()
     compile_s = time.perf_counter() - started
     weights = Weights(config, shard, orders.kinds)
     if checkpoint is None:
@@ -169,8 +167,7 @@ def _load(
     rounding, codec = _EXCHANGES[orders.exchange]
     reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
     started = time.perf_counter()
-    with compiling_alone():
-        model = RankModel(Layers(config, weights, buffers, cache, rope, rounding), buffers, cache, team, reduce)
+    model = RankModel(Layers(config, weights, buffers, cache, rope, rounding), buffers, cache, team, reduce)
     return model, weights, compile_s + time.perf_counter() - started
 
 

@@ -2,8 +2,8 @@
 
 numba looks only at the source file of the function itself, so a change in a module it calls would go unseen,
 and code compiled for one CPU must never be loaded on another. A folder named by a hash of all three is right
-in both cases. One process of a host compiles while the others sleep on a file lock (numba issues 4807, 10128:
-its cache is unsafe while several processes fill it).
+in both cases. One process of a host compiles a kernel while the others sleep on a file lock (numba issues 4807,
+10128: its cache is unsafe while several processes fill it).
 """
 
 import fcntl
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from dllama_py.errors import UsageError
 from dllama_py.home import home_folder
 
 
@@ -29,11 +30,33 @@ def point_numba_at_it() -> None:
 
 
 @contextmanager
-def compiling_alone() -> Iterator[None]:
-    """While one process of this host is inside, the others sleep; the kernel frees the lock of a dead process."""
-    target = Path(os.environ["NUMBA_CACHE_DIR"])
-    target.mkdir(parents=True, exist_ok=True)
-    with open(target / "lock", "w") as lock:
+def compiling(name: str) -> Iterator[None]:
+    """Around the compilation of one kernel: the first process of a host does it while others that want it sleep.
+
+    Whoever comes later finds a mark and reads the cache without waiting. The system frees the lock of a process that
+    dies. UsageError if the cache folder cannot be written.
+    """
+    cache = Path(os.environ["NUMBA_CACHE_DIR"])
+    mark = cache / f"{name}.ready"
+    if mark.exists():
+        yield
+        return
+    with _locked(cache):
+        yield
+        mark.touch()
+
+
+@contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = open(cache / "lock", "w")
+    except OSError as error:
+        raise UsageError(
+            f"{cache}: compiled kernels cannot be kept there ({error.strerror}); "
+            "set DLLAMA_HOME to a folder that can be written"
+        ) from None
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,13 +1,14 @@
 """Compiled functions that Python calls: made on first call, or all at once by `warm_up`.
 
-Importing compiles nothing, so `--help` is instant; a process that is about to run a model warms up inside
-`code_cache.compiling_alone`.
+Importing compiles nothing; a process that is about to run a model warms up first.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+
+from dllama_py.kernels.code_cache import compiling
 
 _WAITING: list[tuple[Any, str]] = []
 
@@ -27,4 +28,5 @@ def warm_up() -> None:
     """Compiles, or loads from the cache, every function declared so far."""
     while _WAITING:
         dispatcher, signature = _WAITING.pop()
-        dispatcher.compile(signature)
+        with compiling(f"{dispatcher.__module__}.{dispatcher.__name__}"):
+            dispatcher.compile(signature)

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import meet
+from dllama_py.kernels.code_cache import compiling
 from dllama_py.kernels.codegen import I64, define, load
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.vectors import get_i64
@@ -40,7 +41,8 @@ class Kernel:
     @cached_property
     def address(self) -> int:
         signature = types.void(types.intp, types.intp, types.intp)
-        compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
+        with compiling(self.name):
+            compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
         return int(compiled.address)
 
     def __call__(self, *arguments: Argument, barrier: bool = True) -> "Instruction":

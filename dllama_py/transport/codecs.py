@@ -16,6 +16,7 @@ Floats = NDArray[np.float32]
 
 Q80_BYTES = 34  # a half scale, then 32 signed bytes
 SMALLEST_NORMAL = np.float32(2.0**-126)
+LARGEST_HALF = np.float32(65504)
 
 
 class Codec(Protocol):
@@ -118,7 +119,7 @@ def _quantize_q80(values: Floats) -> tuple[NDArray[np.float16], NDArray[np.int8]
     """-> scale float16 [B], codes int8 [B, 32]; a block whose scale, or half of it, vanishes is all zero."""
     blocks = values.reshape(-1, BLOCK)
     d = np.abs(blocks).max(axis=1) / np.float32(127)
-    half = d.astype(np.float16)
+    half = np.minimum(d, LARGEST_HALF).astype(np.float16)
     live = (d >= SMALLEST_NORMAL) & (half != 0)
     inverse = np.divide(np.float32(1), d, out=np.zeros_like(d), where=live)
     half[~live] = 0

@@ -25,7 +25,7 @@ def rounded(name: str, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e4, 1e-7, 1e-9, 1e-38, 1e-42])
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e4, 1e9, 1e-7, 1e-9, 1e-38, 1e-42])
 @pytest.mark.parametrize("name", FAST)
 def test_same_bytes_as_the_definition(name: str, scale: float) -> None:
     fast, slow = FAST[name], CODECS[name]
