@@ -26,7 +26,7 @@ run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in
 	python launch.py smollm2_135m --skip-run
 	mpirun -np 4 python -m dllama_py
 
-test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 ## everything: check, unit tests, and the mpi tests on 1, 2 and 4 ranks
+test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-8 ## everything: check, unit tests, mpi tests on 1 to 8 ranks
 
 test-unit: $(INSTALLED) ## the tests that need one process only
 	python -m pytest -q --ignore=tests/mpi

@@ -1,8 +1,8 @@
 """Rules for tests that run under mpirun: all ranks collect and run the same tests in the same order.
 
 A rank that fails would leave the others in their next message for ever, so it tells its report and ends the job.
-Nothing may be skipped: a test for certain world sizes says `@pytest.mark.mpi(sizes=(2, 4))` and is left out
-elsewhere; a run that skips, or that finds no test, fails.
+Nothing may be skipped: tests are for worlds of 1, 2 and 4; one for other sizes says `@pytest.mark.mpi(sizes=(8,))`
+and is left out elsewhere; a run that skips, or that finds no test, fails.
 """
 
 import os
@@ -15,6 +15,7 @@ from dllama_py.transport.comm import Comm
 from dllama_py.transport.environment import launched_rank, launched_size
 
 TESTS_FAILED = 1
+USUAL_SIZES = (1, 2, 4)
 
 
 @pytest.fixture(scope="session")
@@ -44,15 +45,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--with-mpi"):
         return
     size = _size()
-    wrong_size = [item for item in items if size not in _sizes(item, size)]
+    wrong_size = [item for item in items if size not in _sizes(item)]
     if wrong_size:
         config.hook.pytest_deselected(items=wrong_size)
         items[:] = [item for item in items if item not in wrong_size]
 
 
-def _sizes(item: pytest.Item, default: int) -> tuple[int, ...]:
+def _sizes(item: pytest.Item) -> tuple[int, ...]:
     mark = item.get_closest_marker("mpi")
-    return mark.kwargs.get("sizes", (default,)) if mark else (default,)
+    return mark.kwargs.get("sizes", USUAL_SIZES) if mark else USUAL_SIZES
 
 
 def _rank() -> int:
