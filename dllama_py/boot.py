@@ -9,39 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
-from dllama_py.engine.runner import Runner, serve
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
-from dllama_py.formats.tensors import TensorSpec, tensor_specs
-from dllama_py.kernels.compiled import warm_up
-from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
-from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
-from dllama_py.kernels.team import Team
-from dllama_py.model.buffers import Buffers
-from dllama_py.model.kv_cache import KvCache
-from dllama_py.model.layers import Layers
-from dllama_py.model.rank_model import RankModel
-from dllama_py.model.rope import shared_tables
+from dllama_py.formats.tensors import tensor_specs
 from dllama_py.orders import Orders
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
-from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import Shard, make_plan
-from dllama_py.sharding.weights import Weights
-from dllama_py.transport.codecs import Codec, PlainCodec
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.metered import MeteredComm
-from dllama_py.transport.tree import TreeAllReduce
 
-_EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
-    "f32": (KEEP_F32, PlainCodec),
-    "bf16": (ROUND_BF16, Bf16Exchange),
-    "q80": (ROUND_Q80, Q80Exchange),
-}
+if TYPE_CHECKING:
+    from dllama_py.engine.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +43,7 @@ class RankFacts:
 class Engine:
     """The root's view of a cluster that is ready."""
 
-    runner: Runner
+    runner: "Runner"
     checkpoint: Checkpoint
     orders: Orders
     shards: tuple[Shard, ...]
@@ -91,6 +75,7 @@ def open_engine(
     checkpoint: Checkpoint | None = None
     orders: Orders | None = None
     with agreed(comm):
+        threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
         if comm.rank == 0:
             checkpoint = open_model()
             orders = _decide(checkpoint, settings, comm.size)
@@ -99,25 +84,29 @@ def open_engine(
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
     if checkpoint is not None:
         _announce(checkpoint, orders, shards, say)
-    threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
-    team = Team(threads.n_threads)
-    try:
-        model, weights, compile_s = _load(orders, shards, metered, checkpoint, team)
+
+    # numba takes most of a second to import; a refusal, or --help, need not wait for it.
+    from dllama_py.engine.runner import Runner, serve
+    from dllama_py.loading import loaded_rank
+
+    with loaded_rank(orders, shards, metered, checkpoint, threads.n_threads) as rank:
         facts = RankFacts(
-            comm.hosts[comm.rank], threads.n_threads, weights.n_bytes, weights.bytes_per_token(), compile_s
+            comm.hosts[comm.rank],
+            threads.n_threads,
+            rank.weights.n_bytes,
+            rank.weights.bytes_per_token(),
+            rank.compile_s,
         )
         ranks = _gather_facts(facts, comm)
         if checkpoint is None:
-            serve(model, metered, shards[comm.rank])
+            serve(rank.model, metered, shards[comm.rank])
             yield None
             return
         opened = checkpoint
-        runner = Runner(model, metered, shards, lambda ids: embedding_rows(opened, ids))
+        runner = Runner(rank.model, metered, shards, lambda ids: embedding_rows(opened, ids))
         load_s = time.perf_counter() - started
         yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s)
         runner.stop()
-    finally:
-        team.close()
 
 
 def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> Orders:
@@ -146,33 +135,6 @@ def _share(orders: Orders | None, comm: Comm) -> Orders:
     buffer = text.copy() if orders else np.zeros(size[0], np.uint8)
     comm.broadcast(buffer)
     return Orders.from_json(buffer.tobytes().decode())
-
-
-def _load(
-    orders: Orders, shards: list[Shard], comm: MeteredComm, checkpoint: Checkpoint | None, team: Team
-) -> tuple[RankModel, Weights, float]:
-    """Slices to every rank, then the programs. The third value: seconds of compiling, or of waiting for it."""
-    config, shard = orders.config, shards[comm.rank]
-    started = time.perf_counter()
-    warm_up()
-    compile_s = time.perf_counter() - started
-    weights = Weights(config, shard, orders.kinds)
-    if checkpoint is None:
-        receive(comm, shard, weights, orders.kinds)
-    else:
-        distribute(checkpoint, comm, shards, weights, orders.kinds, _ignore_progress)
-    rope = shared_tables(config, orders.context, comm)
-    buffers = Buffers(config, shard, orders.chunk_rows, team.n_threads, orders.context)
-    cache = KvCache(config, shard, orders.n_slots, orders.context, orders.half_cache)
-    rounding, codec = _EXCHANGES[orders.exchange]
-    reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
-    started = time.perf_counter()
-    model = RankModel(Layers(config, weights, buffers, cache, rope, rounding), buffers, cache, team, reduce)
-    return model, weights, compile_s + time.perf_counter() - started
-
-
-def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:
-    """Nobody watches."""
 
 
 def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: Say) -> None:

@@ -11,9 +11,9 @@ from dllama_py.boot import Engine, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.inference import say
 from dllama_py.engine.generate import PromptChunk, Token, generate
-from dllama_py.engine.runner import StepCost
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import StepCost
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.shapes import shape_named

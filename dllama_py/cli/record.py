@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dllama_py.boot import Engine
 from dllama_py.completion import Event, Finish, FinishReason, Piece
 from dllama_py.engine.generate import PromptChunk
-from dllama_py.engine.runner import StepCost
+from dllama_py.engine.step import StepCost
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dllama_py.engine.runner import StepCost
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import StepCost
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,17 @@ is `serve`.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dllama_py.engine.step import Floats, Row, StepCost
 from dllama_py.model.rank_model import RankModel, Step
 from dllama_py.profiler import peak_rss_bytes, private_bytes
 from dllama_py.sharding.plan import Shard
 from dllama_py.transport.metered import MeteredComm
 
-Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[int]], Floats]  # ids -> float32 [T, D]
 
 
@@ -31,27 +30,6 @@ class Message(IntEnum):
     CUT = 2  # the slot's positions from `length` on are forgotten
     REPORT = 3  # every rank tells its memory
     READ = 4  # all ranks read memory at once and tell their rates
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One token to compute: its id, the slot it belongs to, its position there."""
-
-    id: int
-    slot: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepCost:
-    """Of one forward at the root: seconds in all, in kernels and in messages (the rest is Python), its bytes."""
-
-    seconds: float
-    kernel_seconds: float
-    sync_seconds: float
-    sent_bytes: int
-    received_bytes: int
-    n_rows: int
 
 
 class Runner:

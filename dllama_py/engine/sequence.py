@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from dllama_py.engine.runner import Floats, Row, StepCost
+from dllama_py.engine.step import Floats, Row, StepCost
 from dllama_py.errors import UsageError
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dllama_py.blocks import FloatType
-from dllama_py.cli import main
+from dllama_py.cli import MODES, main
 from dllama_py.cli.tables import size, table
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
@@ -105,7 +105,7 @@ def test_neither_mpi_nor_numba_is_needed(tmp_path):
         assert "8" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["inspect"], ["tokenize"], ["convert"], ["convert", "model"], ["synth"]])
+@pytest.mark.parametrize("arguments", [[], *([mode] for mode in MODES), ["convert", "model"]])
 def test_help_needs_neither_mpi_nor_numba(arguments):
     done = run_isolated(*arguments, "--help")
     assert done.returncode == 0 and done.stderr == ""

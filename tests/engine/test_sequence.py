@@ -1,8 +1,8 @@
 # python -m pytest tests/engine/test_sequence.py
 import pytest
 
-from dllama_py.engine.runner import Row
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import Row
 from dllama_py.errors import UsageError
 from tests.support.scripted import ScriptedRunner
 

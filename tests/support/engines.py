@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.boot import Engine, open_engine
-from dllama_py.engine.runner import Row
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import Row
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.comm import Comm, SoloComm

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dllama_py.engine.runner import Floats, Row, StepCost
+from dllama_py.engine.step import Floats, Row, StepCost
 
 
 class ScriptedRunner:

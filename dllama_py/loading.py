@@ -1,0 +1,77 @@
+"""One rank gets ready: its slices arrive and are packed, its programs are put together."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.tensors import TensorSpec
+from dllama_py.kernels.compiled import warm_up
+from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
+from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
+from dllama_py.kernels.team import Team
+from dllama_py.model.buffers import Buffers
+from dllama_py.model.kv_cache import KvCache
+from dllama_py.model.layers import Layers
+from dllama_py.model.rank_model import RankModel
+from dllama_py.model.rope import shared_tables
+from dllama_py.orders import Orders
+from dllama_py.sharding.distribute import distribute, receive
+from dllama_py.sharding.plan import Shard
+from dllama_py.sharding.weights import Weights
+from dllama_py.transport.codecs import Codec, PlainCodec
+from dllama_py.transport.comm import Comm
+from dllama_py.transport.tree import TreeAllReduce
+
+_EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
+    "f32": (KEEP_F32, PlainCodec),
+    "bf16": (ROUND_BF16, Bf16Exchange),
+    "q80": (ROUND_Q80, Q80Exchange),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRank:
+    """A rank that can compute. `compile_s`: seconds of compiling, of loading compiled code, or of waiting for it."""
+
+    model: RankModel
+    weights: Weights
+    compile_s: float
+
+
+@contextmanager
+def loaded_rank(
+    orders: Orders, shards: Sequence[Shard], comm: Comm, checkpoint: Checkpoint | None, n_threads: int
+) -> Iterator[LoadedRank]:
+    """Slices to every rank (the root has the checkpoint), then this rank's programs; ends its threads at the end."""
+    team = Team(n_threads)
+    try:
+        yield _load(orders, shards, comm, checkpoint, team)
+    finally:
+        team.close()
+
+
+def _load(orders: Orders, shards: Sequence[Shard], comm: Comm, checkpoint: Checkpoint | None, team: Team) -> LoadedRank:
+    config, shard = orders.config, shards[comm.rank]
+    started = time.perf_counter()
+    warm_up()
+    compile_s = time.perf_counter() - started
+    weights = Weights(config, shard, orders.kinds)
+    if checkpoint is None:
+        receive(comm, shard, weights, orders.kinds)
+    else:
+        distribute(checkpoint, comm, shards, weights, orders.kinds, _ignore_progress)
+    rope = shared_tables(config, orders.context, comm)
+    buffers = Buffers(config, shard, orders.chunk_rows, team.n_threads, orders.context)
+    cache = KvCache(config, shard, orders.n_slots, orders.context, orders.half_cache)
+    rounding, codec = _EXCHANGES[orders.exchange]
+    all_reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
+    started = time.perf_counter()
+    layers = Layers(config, weights, buffers, cache, rope, rounding)
+    model = RankModel(layers, buffers, cache, team, all_reduce)
+    return LoadedRank(model, weights, compile_s + time.perf_counter() - started)
+
+
+def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:
+    """Nobody watches."""
