@@ -1,12 +1,10 @@
 """Partial sums on the wire in bf16 and q80: the fast codecs of the tree all-reduce.
 
-They fulfil `transport`'s Codec and give the bytes of its definition. Values arrive rounded, so encoding is exact.
+They fulfil `transport`'s Codec by the rules of docs/arithmetic.md, "Sums that cross nodes". Values arrive rounded, so
+encoding is exact.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dllama_py.blocks import BLOCK
+from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.elementary import ROUND_BF16, ROUND_Q80, block_scale, codes_of, store_rounded
 from dllama_py.kernels.vectors import (
@@ -25,10 +23,7 @@ from dllama_py.kernels.vectors import (
     write_half,
 )
 
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
-
-Q80_BYTES = 34  # a half scale, then 32 signed bytes
+Q80_BYTES = FloatType.Q80.block_bytes  # a half scale, then 32 signed bytes
 
 
 class Bf16Exchange:
@@ -45,8 +40,7 @@ class Bf16Exchange:
     def decode(self, wire: Bytes, values: Floats, /) -> None:
         _decode_bf16(wire.ctypes.data, values.ctypes.data, values.size)
 
-    def add(self, values: Floats, own_wire: Bytes, received: Bytes, swap: bool, /) -> None:
-        """The sum of two numbers does not depend on their order, so neither side is told apart."""
+    def add(self, values: Floats, received: Bytes, /) -> None:
         _add_bf16(values.ctypes.data, received.ctypes.data, values.size)
 
 
@@ -64,8 +58,7 @@ class Q80Exchange:
     def decode(self, wire: Bytes, values: Floats, /) -> None:
         _decode_q80(wire.ctypes.data, values.ctypes.data, values.size)
 
-    def add(self, values: Floats, own_wire: Bytes, received: Bytes, swap: bool, /) -> None:
-        """The sum of two numbers does not depend on their order, so neither side is told apart."""
+    def add(self, values: Floats, received: Bytes, /) -> None:
         _add_q80(values.ctypes.data, received.ctypes.data, values.size)
 
 

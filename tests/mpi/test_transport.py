@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dllama_py.errors import InputError
-from dllama_py.transport.codecs import CODECS
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import AgreedFailure, agreed
 from dllama_py.transport.metered import MeteredComm, Traffic
 from dllama_py.transport.mpi import MpiComm
 from dllama_py.transport.tree import TreeAllReduce
+from tests.support.codecs import CODECS
 from tests.support.tree import naive_tree, parts_of_ranks
 
 pytestmark = pytest.mark.mpi

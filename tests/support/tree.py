@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.transport.codecs import round_bf16, round_q80
+from tests.support.codecs import round_bf16, round_q80
 
 Floats = NDArray[np.float32]
 

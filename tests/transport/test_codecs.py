@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dllama_py.transport.codecs import CODECS, round_bf16, round_q80
+from tests.support.codecs import CODECS, round_bf16, round_q80
 from tests.support.tree import ROUNDING, parts_of_ranks
 
 

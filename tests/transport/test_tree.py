@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dllama_py.transport.codecs import CODECS
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.tree import TreeAllReduce
+from tests.support.codecs import CODECS
 from tests.support.threads import run_ranks
 from tests.support.tree import naive_tree, parts_of_ranks
 
