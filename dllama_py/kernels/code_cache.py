@@ -15,18 +15,21 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from dllama_py import blocks
 from dllama_py.errors import UsageError
 from dllama_py.home import home_folder
 
+VARIABLE = "NUMBA_CACHE_DIR"
 
-def folder() -> Path:
-    """The cache folder of this code on this CPU; it need not exist yet."""
-    return home_folder() / "kernels" / _fingerprint()
+
+def _folder() -> Path:
+    """The cache folder of this code on this CPU, within the user's NUMBA_CACHE_DIR if there is one."""
+    return Path(os.environ.get(VARIABLE) or home_folder() / "kernels") / _fingerprint()
 
 
 def point_numba_at_it() -> None:
-    """Must run before numba is imported. A NUMBA_CACHE_DIR of the user's stays in force."""
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder()))
+    """Must run before numba is imported."""
+    os.environ[VARIABLE] = str(FOLDER)
 
 
 @contextmanager
@@ -36,24 +39,23 @@ def compiling(name: str) -> Iterator[None]:
     Whoever comes later finds a mark and reads the cache without waiting. The system frees the lock of a process that
     dies. UsageError if the cache folder cannot be written.
     """
-    cache = Path(os.environ["NUMBA_CACHE_DIR"])
-    mark = cache / f"{name}.ready"
+    mark = FOLDER / f"{name}.ready"
     if mark.exists():
         yield
         return
-    with _locked(cache):
+    with _locked():
         yield
         mark.touch()
 
 
 @contextmanager
-def _locked(cache: Path) -> Iterator[None]:
+def _locked() -> Iterator[None]:
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = open(cache / "lock", "w")
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        lock = open(FOLDER / "lock", "w")
     except OSError as error:
         raise UsageError(
-            f"{cache}: compiled kernels cannot be kept there ({error.strerror}); "
+            f"{FOLDER}: compiled kernels cannot be kept there ({error.strerror}); "
             "set DLLAMA_HOME to a folder that can be written"
         ) from None
     with lock:
@@ -63,7 +65,7 @@ def _locked(cache: Path) -> Iterator[None]:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in [Path(blocks.__file__), *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(source.read_bytes())
     for fact in (version("numba"), version("llvmlite"), platform.python_version(), _cpu()):
         digest.update(fact.encode())
@@ -80,3 +82,6 @@ def _cpu() -> str:
         lines = []
     facts = sorted({line for line in lines if line.startswith(wanted)})
     return "\n".join([platform.machine(), *facts, *overrides])
+
+
+FOLDER = _folder()

@@ -10,7 +10,7 @@ from numba import njit
 
 from dllama_py.kernels.code_cache import compiling
 
-_WAITING: list[tuple[Any, str]] = []
+_DECLARED: list[tuple[Any, str]] = []
 
 
 def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -18,15 +18,15 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         dispatcher: Callable[..., Any] = njit(nogil=True, cache=True, error_model="numpy")(function)
-        _WAITING.append((dispatcher, signature))
+        _DECLARED.append((dispatcher, signature))
         return dispatcher
 
     return decorate
 
 
 def warm_up() -> None:
-    """Compiles, or loads from the cache, every function declared so far."""
-    while _WAITING:
-        dispatcher, signature = _WAITING.pop()
-        with compiling(f"{dispatcher.__module__}.{dispatcher.__name__}"):
-            dispatcher.compile(signature)
+    """Compiles, or loads from the cache, every function declared so far; once is enough."""
+    for dispatcher, signature in _DECLARED:
+        if not dispatcher.signatures:
+            with compiling(f"{dispatcher.__module__}.{dispatcher.__name__}"):
+                dispatcher.compile(signature)

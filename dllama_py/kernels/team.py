@@ -26,6 +26,7 @@ from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.program import Program, run_program
 from dllama_py.kernels.vectors import get_i64, set_i64
 
+PATIENCE_S = 1.0
 SPINS_BEFORE_SLEEP = 100_000  # about 3 ms
 
 
@@ -86,12 +87,16 @@ class Team:
         self.seconds += time.perf_counter() - started
 
     def close(self) -> None:
-        """Ends the helper threads; the team cannot run programs afterwards."""
+        """Ends the helper threads; the team cannot run programs afterwards.
+
+        After an interrupt in the middle of `run` a helper may wait at a barrier for ever; it is left to the end of the
+        process.
+        """
         with self._wake:
             self._closed = True
             self._wake.notify_all()
         for helper in self._helpers:
-            helper.join()
+            helper.join(PATIENCE_S)
 
     def _help(self, thread: int) -> None:
         done = 0
