@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         if engine is not None:
             sequence = CachedSequence(engine.runner, slot=0)
             sequence.start(ids)
-            logits = np.concatenate([part for _, part in sequence.feed(ids, want_all=True)])  # [T, V]
+            logits = np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)])  # [T, V]
             with open(out, "wb") as file:
                 np.save(file, logits)
     return 0

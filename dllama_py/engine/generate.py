@@ -11,7 +11,7 @@ from dllama_py.engine.step import StepCost
 
 @dataclass(frozen=True, slots=True)
 class PromptChunk:
-    """A part of the prompt has been computed. `reused`: ids that were in the cache (first chunk only)."""
+    """A part of the prompt has been computed. `reused`: ids of the prompt that were in the cache."""
 
     cost: StepCost
     reused: int
@@ -37,15 +37,11 @@ def generate(
     `n_vocab`: ids below it may be sampled. The caller stops at end tokens by ending the iteration.
     """
     reused = sequence.start(prompt)
-    for chunk in sequence.feed(prompt[reused:]):
-        cost, logits = chunk
-        yield PromptChunk(cost, reused)
-        reused = 0
-    while n_tokens > 0:
-        token = sample(logits[-1], settings, len(sequence.ids) - 1, n_vocab)
-        yield Token(token, cost, time.perf_counter())
-        n_tokens -= 1
-        if n_tokens > 0 and sequence.room > 0:
-            ((cost, logits),) = sequence.feed([token])
-        else:
+    for step in sequence.feed(prompt[reused:]):
+        yield PromptChunk(step.cost, reused)
+    for n_left in range(n_tokens, 0, -1):
+        token = sample(step.logits[-1], settings, len(sequence.ids) - 1, n_vocab)
+        yield Token(token, step.cost, time.perf_counter())
+        if n_left == 1 or sequence.room == 0:
             return
+        (step,) = sequence.feed([token])

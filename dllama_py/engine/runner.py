@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.engine.step import Floats, Row, StepCost
+from dllama_py.engine.step import Floats, Row, StepCost, StepResult
 from dllama_py.model.rank_model import RankModel, Step
 from dllama_py.profiler import peak_rss_bytes, private_bytes
 from dllama_py.sharding.plan import Shard
@@ -40,14 +40,13 @@ class Runner:
         self.config = model.config
         self.max_rows = model.buffers.max_rows
         self.context = model.cache.context
-        self.last_cost = StepCost(0, 0, 0, 0, 0, 0)
         self._comm = comm
         self._embed = embed
         self._vocab = [shard.vocab for shard in shards]
         self._payload = np.zeros(_payload_bytes(self.max_rows, self.max_rows, self.config.width), np.uint8)
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int]) -> Floats:
-        """Computes up to `max_rows` rows; logits float32 [len(wanted), V] of the rows with these numbers.
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int]) -> StepResult:
+        """Computes up to `max_rows` rows; the logits are of the rows whose numbers are wanted.
 
         Rows of one slot stand together and continue what the slot holds.
         """
@@ -64,7 +63,7 @@ class Runner:
         self.model.buffers.x[: len(rows)] = embedded
         logits = self._gather(self.model.forward(step))
         spent = self._comm.traffic - traffic
-        self.last_cost = StepCost(
+        cost = StepCost(
             time.perf_counter() - started,
             self.model.kernel_seconds - kernels,
             spent.seconds,
@@ -72,7 +71,7 @@ class Runner:
             spent.received_bytes,
             len(rows),
         )
-        return logits
+        return StepResult(logits, cost)
 
     def cut(self, slot: int, length: int) -> None:
         """Forgets the positions of a slot from `length` on, on all ranks."""
@@ -119,24 +118,23 @@ def serve(model: RankModel, comm: MeteredComm, shard: Shard) -> None:
     while True:
         comm.broadcast_idle(header)
         kind, first, second, _ = header.tolist()
-        if kind == Message.STOP:
-            return
-        if kind == Message.CUT:
-            model.cache.cut(first, second)
-            continue
-        if kind == Message.REPORT:
-            comm.gather(_memory_report(), None)
-            continue
-        if kind == Message.READ:
-            comm.gather(_read_rate(model, comm), None)
-            continue
-        message = payload[: _payload_bytes(first, second, width)]
-        comm.broadcast(message)
-        step, embedded = _read_payload(message, first, second)
-        model.buffers.x[:first] = embedded.reshape(first, width)
-        logits = model.forward(step)
-        if second:
-            comm.gather(np.ascontiguousarray(logits[:, : len(shard.vocab)]), None)
+        match Message(kind):
+            case Message.STOP:
+                return
+            case Message.CUT:
+                model.cache.cut(first, second)
+            case Message.REPORT:
+                comm.gather(_memory_report(), None)
+            case Message.READ:
+                comm.gather(_read_rate(model, comm), None)
+            case Message.FORWARD:
+                message = payload[: _payload_bytes(first, second, width)]
+                comm.broadcast(message)
+                step, embedded = _read_payload(message, first, second)
+                model.buffers.x[:first] = embedded.reshape(first, width)
+                logits = model.forward(step)
+                if second:
+                    comm.gather(np.ascontiguousarray(logits[:, : len(shard.vocab)]), None)
 
 
 def _memory_report() -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from dllama_py.engine.step import Floats, Row, StepCost
+from dllama_py.engine.step import Row, StepResult
 from dllama_py.errors import UsageError
 
 
@@ -12,9 +12,8 @@ class Steps(Protocol):
 
     max_rows: int
     context: int
-    last_cost: StepCost
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> Floats: ...
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> StepResult: ...
 
     def cut(self, slot: int, length: int, /) -> None: ...
 
@@ -52,8 +51,8 @@ class CachedSequence:
         """Positions left in the context."""
         return self._runner.context - len(self.ids)
 
-    def feed(self, ids: Sequence[int], want_all: bool = False) -> Iterator[tuple[StepCost, Floats]]:
-        """Computes ids in chunks. Each chunk's cost and logits: of its rows if `want_all`, else of the very last id.
+    def feed(self, ids: Sequence[int], want_all: bool = False) -> Iterator[StepResult]:
+        """Computes ids in chunks. A chunk's logits are of its rows if `want_all`, else of the very last id.
 
         Logits are float32 [W, V]; W is 0 for a chunk of which none are wanted.
         """
@@ -62,6 +61,6 @@ class CachedSequence:
             rows = [Row(token, self._slot, len(self.ids) + i) for i, token in enumerate(chunk)]
             is_last = start + len(chunk) == len(ids)
             wanted = range(len(chunk)) if want_all else range(len(chunk) - 1, len(chunk)) if is_last else range(0)
-            logits = self._runner.forward(rows, wanted)
+            done = self._runner.forward(rows, wanted)
             self.ids += chunk
-            yield self._runner.last_cost, logits
+            yield done

@@ -27,3 +27,11 @@ class StepCost:
     sent_bytes: int
     received_bytes: int
     n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Logits float32 [W, V] of the rows that were wanted, and what the step cost."""
+
+    logits: Floats
+    cost: StepCost

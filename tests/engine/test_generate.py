@@ -26,9 +26,9 @@ def test_generation_ends_where_the_context_does() -> None:
     assert generated(ScriptedRunner([4] * 9, context=5, prompt_length=3), [1, 2, 3], 100) == [4, 4, 4]
 
 
-def test_reused_ids_are_told_with_the_first_chunk() -> None:
+def test_reused_ids_are_told_with_every_chunk() -> None:
     runner = ScriptedRunner([4] * 20, max_rows=2)
     sequence = CachedSequence(runner, 0)
     list(generate(sequence, [1, 2, 3], GREEDY, 1, 16))
     events = generate(sequence, [1, 2, 8, 9, 10], GREEDY, 1, 16)
-    assert [event.reused for event in events if isinstance(event, PromptChunk)] == [2, 0]
+    assert [event.reused for event in events if isinstance(event, PromptChunk)] == [2, 2]

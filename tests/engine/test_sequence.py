@@ -11,7 +11,7 @@ def test_a_prompt_is_fed_in_chunks_and_only_the_last_row_is_wanted() -> None:
     runner = ScriptedRunner([9] * 20, max_rows=4, prompt_length=1)
     sequence = CachedSequence(runner, slot=2)
     assert sequence.start([5, 6, 7, 8, 9, 10]) == 0
-    shapes = [logits.shape for _, logits in sequence.feed([5, 6, 7, 8, 9, 10])]
+    shapes = [step.logits.shape for step in sequence.feed([5, 6, 7, 8, 9, 10])]
     assert runner.steps == [
         [Row(5, 2, 0), Row(6, 2, 1), Row(7, 2, 2), Row(8, 2, 3)],
         [Row(9, 2, 4), Row(10, 2, 5)],

@@ -41,7 +41,7 @@ def logits_of(engine: Engine, ids: Sequence[int], slot: int = 0) -> Logits:
 def fed(sequence: CachedSequence, ids: Sequence[int]) -> Logits:
     """Logits of the ids that were not cached, float32 [new ids, V]."""
     reused = sequence.start(ids)
-    return np.concatenate([part for _, part in sequence.feed(ids[reused:], want_all=True)])
+    return np.concatenate([step.logits for step in sequence.feed(ids[reused:], want_all=True)])
 
 
 def in_a_batch(engine: Engine, ids: Sequence[int]) -> Logits:
@@ -52,5 +52,5 @@ def in_a_batch(engine: Engine, ids: Sequence[int]) -> Logits:
     for position, token in enumerate(ids):
         others = [(token * 7 + position) % 300, (token * 3 + 1) % 300]
         rows = [Row(others[0], 0, position), Row(token, 1, position), Row(others[1], 2, position)]
-        out.append(engine.runner.forward(rows, [1]))
+        out.append(engine.runner.forward(rows, [1]).logits)
     return np.concatenate(out)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dllama_py.engine.step import Floats, Row, StepCost
+from dllama_py.engine.step import Row, StepCost, StepResult
 
 
 class ScriptedRunner:
@@ -15,20 +15,18 @@ class ScriptedRunner:
     ) -> None:
         self.max_rows = max_rows
         self.context = context
-        self.last_cost = StepCost(0, 0, 0, 0, 0, 0)
         self.steps: list[list[Row]] = []
         self.cuts: list[tuple[int, int]] = []
         self._script = list(script)
         self._n_vocab = n_vocab
         self._first = prompt_length - 1
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> Floats:
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> StepResult:
         self.steps.append(list(rows))
-        self.last_cost = StepCost(1.0, 0.5, 0.25, 10, 20, len(rows))
         logits = np.zeros((len(wanted), self._n_vocab), np.float32)
         for i, number in enumerate(wanted):
             logits[i, self._script[rows[number].position - self._first]] = 1
-        return logits
+        return StepResult(logits, StepCost(1.0, 0.5, 0.25, 10, 20, len(rows)))
 
     def cut(self, slot: int, length: int, /) -> None:
         self.cuts.append((slot, length))
