@@ -12,10 +12,10 @@ import sys
 import time
 from types import FrameType
 
+from dllama_py.errors import ClusterError
 from dllama_py.transport.environment import launched_rank
 
 WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
-CLUSTER_FAILED = 3  # exit code of errors.ClusterError
 PATIENCE_S = 2.0
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
@@ -56,7 +56,7 @@ def watch() -> int:
     sys.stderr.write(_obituary(-code) + "\n")
     sys.stderr.flush()
     _end_job()
-    return CLUSTER_FAILED
+    return ClusterError.exit_code
 
 
 def _end_job() -> None:
@@ -67,7 +67,7 @@ def _end_job() -> None:
     control = os.environ.get("PMI_FD", "")
     if control.isdecimal():
         try:
-            os.write(int(control), f"cmd=abort exitcode={CLUSTER_FAILED}\n".encode())
+            os.write(int(control), f"cmd=abort exitcode={ClusterError.exit_code}\n".encode())
         except OSError:
             pass  # the launcher is gone already
 
@@ -79,7 +79,7 @@ def _become_rank(watcher: int) -> None:
         ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
         os.setpgid(0, 0)  # launchers signal the whole group; passed on by the watcher, a signal comes once
     if os.getppid() != watcher:
-        os._exit(CLUSTER_FAILED)  # it died before the line above
+        os._exit(ClusterError.exit_code)  # it died before the line above
     os.environ[WATCHER] = str(watcher)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -103,6 +103,13 @@ def _pass_on_signals(child: int) -> set[int]:
 def _obituary(number: int) -> str:
     """One line: which rank, where, by what, and what may be behind it."""
     rank = launched_rank(os.environ)
-    name = signal.Signals(number).name if number in signal.valid_signals() else "unknown"
     hint = HINTS.get(number, "was it stopped by hand or by a limit?")
-    return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({name}): {hint}"
+    return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({_signal_name(number)}): {hint}"
+
+
+def _signal_name(number: int) -> str:
+    """Real-time signals have no names but the first and the last."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "real-time signal"

@@ -75,7 +75,7 @@ def test_a_job_that_is_done_says_nothing(start: type[Job]) -> None:
     assert start("done").end() == (0, "", "")
 
 
-@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV")])
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (40, "real-time signal")])
 def test_a_killed_rank_is_named_once(start: type[Job], number: int, name: str) -> None:
     job = start("wait")
     os.kill(job.ranks()[2], number)
