@@ -38,9 +38,10 @@ class RopeScaling:
 
     def divisors(self, theta: float, head_width: int) -> tuple[float, ...]:
         """What each of the E/2 inverse frequencies is divided by: 1 for short waves, `factor` for long ones."""
-        return tuple(self._divisor(theta ** (-2 * i / head_width)) for i in range(head_width // 2))
+        return tuple(self.divisor(theta ** (-2 * i / head_width)) for i in range(head_width // 2))
 
-    def _divisor(self, frequency: float) -> float:
+    def divisor(self, frequency: float) -> float:
+        """Of one inverse frequency, radians a position."""
         turns = self.original_context * frequency / (2 * math.pi)  # full turns within the original context
         if turns > self.high_freq_factor:
             return 1.0
