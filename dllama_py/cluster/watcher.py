@@ -2,8 +2,9 @@
 
 A rank killed by a signal cannot speak, and the launcher ends the survivors with a signal that they cannot catch. So
 each process that the launcher starts keeps the rank as its child, says one line about a death, and passes on exit
-codes and signals. It imports as little as possible and uses no MPI. It leaves the launcher's control socket open
-until it ends itself, so that the launcher does not clean up before the line is out.
+codes and signals. A rank that leaves alone takes the job along, since the others may be waiting for it. The watcher
+imports as little as possible and uses no MPI. It leaves the launcher's control socket open until it ends itself, so
+that the launcher does not clean up before the line is out.
 """
 
 import os
@@ -17,6 +18,8 @@ from dllama_py.transport.environment import launched_rank
 
 WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
 PATIENCE_S = 2.0
+READING_S = 0.2  # in which the launcher reads a line; asked to end the job, it reads no more
+ALL_LEAVE = (0, 2)  # codes with which every rank ends by itself: done, wrong usage
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 HINTS: dict[int, str] = {
@@ -47,27 +50,36 @@ def watch() -> int:
     sent = _pass_on_signals(child)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
+    if code in ALL_LEAVE:
         return code
     if -code in sent:
-        return 128 - code
-    if -code != signal.SIGKILL:
-        time.sleep(PATIENCE_S)
-    sys.stderr.write(_obituary(-code) + "\n")
+        code = 128 - code
+    else:
+        if code != -signal.SIGKILL:
+            time.sleep(PATIENCE_S)
+        if code < 0:
+            code = _tell_death(-code)
+    _end_job(code)
+    return code
+
+
+def _tell_death(number: int) -> int:
+    sys.stderr.write(_obituary(number) + "\n")
     sys.stderr.flush()
-    _end_job()
+    time.sleep(READING_S)
     return ClusterError.exit_code
 
 
-def _end_job() -> None:
+def _end_job(code: int) -> None:
     """Ask the launcher, in the rank's place, to end all ranks: the wire form of PMI-1's abort, which MPICH speaks.
 
-    Without it the job ends as well, but with a banner about the survivors and with their exit code.
+    Without it a job whose ranks have met ends as well, but with a banner about the survivors and with their exit
+    code; ranks that have not met yet would wait for the missing one for ever.
     """
     control = os.environ.get("PMI_FD", "")
     if control.isdecimal():
         try:
-            os.write(int(control), f"cmd=abort exitcode={ClusterError.exit_code}\n".encode())
+            os.write(int(control), f"cmd=abort exitcode={code}\n".encode())
         except OSError:
             pass  # the launcher is gone already
 
