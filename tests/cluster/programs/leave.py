@@ -1,4 +1,4 @@
-"""A job of which rank 1 goes before the ranks have met: python leave.py HOW, an exit code or a signal to its watcher."""
+"""A job of which rank 1 goes before the ranks have met: python leave.py EXIT_CODE|SIGNAL (to its watcher)."""
 
 import os
 import signal
