@@ -36,7 +36,9 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(OVERVIEW + "".join(f"  {mode:<11}{what}\n" for mode, what in MODES.items()), end="")
         return 0
-    mode, rest = (arguments[0], arguments[1:]) if arguments and arguments[0][0] != "-" else ("inference", arguments)
+    mode, rest = (
+        (arguments[0], arguments[1:]) if arguments and not arguments[0].startswith("-") else ("inference", arguments)
+    )
     try:
         return _run(mode, rest)
     except AgreedFailure as failure:
@@ -45,6 +47,13 @@ def main(argv: list[str] | None = None) -> int:
         return _explain(error) if launched_rank(os.environ) in (None, 0) else error.exit_code
     except KeyboardInterrupt:
         return 130
+
+
+def _split(arguments: list[str]) -> tuple[str, list[str]]:
+    """The mode and its options; without a mode it is inference."""
+    if arguments and not arguments[0].startswith("-"):
+        return arguments[0], arguments[1:]
+    return "inference", arguments
 
 
 def _run(mode: str, arguments: list[str]) -> int:

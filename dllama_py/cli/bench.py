@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dllama_py.blocks import FloatType
-from dllama_py.boot import Engine, open_engine
+from dllama_py.boot import Engine
 from dllama_py.cli import options
-from dllama_py.cli.inference import say
+from dllama_py.cli.running import running_engine
 from dllama_py.engine.generate import PromptChunk, Token, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -20,8 +20,6 @@ from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.orders import Orders
-from dllama_py.transport.failure import abort_on_exception
-from dllama_py.transport.world import open_world
 
 EPILOG = """examples:
   python -m dllama_py bench --shape qwen3_0.6b --weights q40
@@ -46,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--shape and --model exclude each other; give one of them")
     if arguments.layers and not arguments.shape:
         raise UsageError("--layers cuts a --shape short; a --model keeps its layers")
+    if arguments.steps < 2:
+        raise UsageError("--steps 1: the first token comes with the prompt; expected at least 2 to time decoding")
     n_positions = arguments.prompt_tokens + arguments.steps
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
@@ -54,12 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
             )
 
-    comm = open_world()
     settings = options.engine_settings(arguments)
     if arguments.shape:
         settings = replace(settings, weights=None)  # random weights are made in their type
-    opened = open_engine(settings, comm, partial(_open, arguments), say, check)
-    with abort_on_exception(comm), opened as engine:
+    with running_engine(arguments, check, settings, partial(_open, arguments)) as engine:
         if engine is not None:
             _report(_measure(engine, arguments.prompt_tokens, arguments.steps), arguments.json)
     return 0
@@ -123,7 +121,7 @@ def _run(sequence: CachedSequence, prompt: list[int], n_steps: int) -> _Phases:
                 costs.append(cost)
             case PromptChunk():
                 pass
-    return _Phases(times[0] - started, times[-1] - times[0], max(len(times) - 1, 1), costs[1:])
+    return _Phases(times[0] - started, times[-1] - times[0], len(times) - 1, costs[1:])
 
 
 def _macs_per_prompt_token(engine: Engine) -> int:

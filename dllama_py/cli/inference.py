@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from dllama_py.boot import Engine, open_engine
+from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
+from dllama_py.cli.running import check_prompt, running_engine, say
 from dllama_py.completion import Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -17,8 +17,6 @@ from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
 from dllama_py.prompting import BUILT_IN_PROMPT, Text, check_vocabulary, need_text, open_text
-from dllama_py.transport.failure import abort_on_exception
-from dllama_py.transport.world import open_world
 
 DEFAULT_STEPS = 256
 
@@ -42,16 +40,14 @@ def add_options(parser: options.Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.steps < 1:
         raise UsageError(f"--steps {arguments.steps}: expected the number of tokens to generate, at least 1")
-    settings, sampling = options.engine_settings(arguments), options.sampler_settings(arguments)
+    sampling = options.sampler_settings(arguments)
     ids = options.parse_ids(arguments.ids) if arguments.ids is not None else None
     prepared: list[_Prepared] = []
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
         prepared.append(_prepare(arguments, ids, checkpoint, orders))
 
-    comm = open_world()
-    opened = open_engine(settings, comm, partial(options.open_model, arguments), say, check)
-    with abort_on_exception(comm), opened as engine:
+    with running_engine(arguments, check) as engine:
         if engine is not None:
             _answer(engine, prepared[0], sampling, arguments)
     return 0
@@ -73,19 +69,6 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
     check_prompt(ids, orders)
     return _Prepared(ids, text)
-
-
-def check_prompt(ids: Sequence[int], orders: Orders) -> None:
-    unknown = [token for token in ids if not 0 <= token < orders.config.vocab_size]
-    if unknown:
-        raise UsageError(f"token {unknown[0]} does not exist; the model knows 0 to {orders.config.vocab_size - 1}")
-    if not ids:
-        raise UsageError("the prompt is empty; give at least one token")
-    if len(ids) > orders.context:
-        raise UsageError(
-            f"the prompt has {len(ids)} tokens, the context {orders.context}; shorten it or raise --max-seq-len "
-            f"(this model allows {orders.config.context_length})"
-        )
 
 
 def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, arguments: argparse.Namespace) -> None:
@@ -124,7 +107,3 @@ def _announce(engine: Engine, sampling: SamplerSettings) -> None:
 
 def _no_text(token: int) -> bytes:
     return b""
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -1,20 +1,17 @@
 """Mode `logits`: raw logits at every position of given ids, for comparison with other programs."""
 
 import argparse
-from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from dllama_py.boot import open_engine
 from dllama_py.cli import options
-from dllama_py.cli.inference import check_prompt, say
+from dllama_py.cli.running import check_prompt, running_engine
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
-from dllama_py.transport.failure import abort_on_exception
-from dllama_py.transport.world import open_world
 
 EPILOG = """examples:
   python -m dllama_py logits --model model.gguf --ids 1,2,3 --out logits.npy
@@ -31,20 +28,24 @@ def add_options(parser: options.Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     ids, out = options.parse_ids(arguments.ids), arguments.out
+    files: list[BinaryIO] = []
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
-        if not out.parent.is_dir():
-            raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
         check_prompt(ids, orders)
+        files.append(_open(out))
 
-    comm = open_world()
-    settings = options.engine_settings(arguments)
-    opened = open_engine(settings, comm, partial(options.open_model, arguments), say, check)
-    with abort_on_exception(comm), opened as engine:
+    with running_engine(arguments, check) as engine:
         if engine is not None:
-            sequence = CachedSequence(engine.runner, slot=0)
-            sequence.start(ids)
-            logits = np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)])  # [T, V]
-            with open(out, "wb") as file:
-                np.save(file, logits)
+            with files[0] as file:
+                sequence = CachedSequence(engine.runner, slot=0)
+                sequence.start(ids)
+                np.save(file, np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)]))  # [T, V]
     return 0
+
+
+def _open(path: Path) -> BinaryIO:
+    """Before anything is computed, so that a path that cannot be written is told at once."""
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise UsageError(f"--out {path}: cannot be written ({error.strerror}); choose another file") from None

@@ -5,23 +5,28 @@ full speed; the sizes that launchers leave in the environment, or DLLAMA_EXPECT_
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
+from dllama_py.transport.failure import abort_on_exception, agreed
 
 EXPECT = "DLLAMA_EXPECT_RANKS"
 
 
-def open_world(environment: Mapping[str, str] = os.environ) -> Comm:
+@contextmanager
+def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
     """The world of all ranks under an MPI launcher, else a world of one, which needs no MPI.
 
-    ClusterError when MPI is missing or its world has not the expected size.
+    ClusterError when MPI is missing or its world has not the expected size. An exception inside ends every rank.
     """
     comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
-    check_size(comm.size, environment)
-    return comm
+    with abort_on_exception(comm):
+        with agreed(comm):
+            check_size(comm.size, environment)
+        yield comm
 
 
 def check_size(size: int, environment: Mapping[str, str]) -> None:
@@ -32,7 +37,7 @@ def check_size(size: int, environment: Mapping[str, str]) -> None:
             f"the launcher started {launched} ranks, but MPI gives each a world of {size}: mpirun and the MPI library "
             "are of different makes; use the mpirun of this environment (.venv/bin/mpirun)"
         )
-    wanted = environment.get(EXPECT, str(size))
+    wanted = environment.get(EXPECT) or str(size)
     if wanted != str(size):
         raise ClusterError(
             f"this is a world of {size}, but {EXPECT} says {wanted}: start it with mpirun -np {wanted}, "

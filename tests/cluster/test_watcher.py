@@ -116,7 +116,7 @@ def test_a_killed_watcher_takes_its_rank_along(start: type[Job]) -> None:
 
 def test_a_world_of_the_wrong_size_is_refused() -> None:
     environment = {**os.environ, "DLLAMA_EXPECT_RANKS": "4"}
-    program = "from dllama_py.transport.world import open_world; open_world()"
+    program = "from dllama_py.transport.world import joined_world; joined_world().__enter__()"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
         "dllama_py.errors.ClusterError: this is a world of 1, but DLLAMA_EXPECT_RANKS says 4: "

@@ -5,12 +5,12 @@ import sys
 import pytest
 
 from dllama_py.errors import ClusterError
-from dllama_py.transport.world import check_size, open_world
+from dllama_py.transport.world import check_size, joined_world
 
 
 def test_without_a_launcher_the_world_is_one_process() -> None:
-    comm = open_world({})
-    assert (comm.rank, comm.size, len(comm.hosts)) == (0, 1, 1)
+    with joined_world({}) as comm:
+        assert (comm.rank, comm.size, len(comm.hosts)) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("name", ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"])
@@ -26,7 +26,10 @@ def test_an_expected_size_is_compared() -> None:
 
 
 def test_a_missing_mpi_library_is_explained() -> None:
-    program = "from dllama_py.transport.world import open_world; open_world({'PMI_RANK': '0', 'PMI_SIZE': '2'})"
+    program = (
+        "from dllama_py.transport.world import joined_world\n"
+        "joined_world({'PMI_RANK': '0', 'PMI_SIZE': '2'}).__enter__()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"MPI4PY_LIBMPI": "/nowhere/libmpi.so"},
@@ -40,9 +43,9 @@ def test_a_missing_mpi_library_is_explained() -> None:
 def test_one_process_needs_neither_mpi4py_nor_numba() -> None:
     program = (
         "import sys; sys.modules['mpi4py'] = sys.modules['numba'] = None\n"
-        "from dllama_py.transport.world import open_world\n"
+        "from dllama_py.transport.world import joined_world\n"
         "from dllama_py.transport.tree import TreeAllReduce\n"
-        "print(open_world({}).size)"
+        "print(joined_world({}).__enter__().size)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"

@@ -4,8 +4,12 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dllama_py.cluster import watcher
+
+if TYPE_CHECKING:
+    from dllama_py.transport.comm import Comm
 
 
 def main() -> None:
@@ -15,31 +19,35 @@ def main() -> None:
 
 
 def run(folder: Path, event: str) -> None:
+    from dllama_py.transport.failure import AgreedFailure
+    from dllama_py.transport.world import joined_world
+
+    try:
+        with joined_world() as comm:
+            (folder / f"rank{comm.rank}.pid").write_text(str(os.getpid()))
+            exchange(comm, event)
+    except AgreedFailure as failure:
+        sys.stderr.write(f"{failure.error}\n")
+        sys.exit(failure.error.exit_code)
+
+
+def exchange(comm: "Comm", event: str) -> None:
     import numpy as np
 
     from dllama_py.errors import UsageError
-    from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
-    from dllama_py.transport.world import open_world
+    from dllama_py.transport.failure import agreed
 
-    comm = open_world()
-    (folder / f"rank{comm.rank}.pid").write_text(str(os.getpid()))
     values, received = np.ones(64, np.float32), np.ones(64, np.float32)
-    with abort_on_exception(comm):
-        if event == "usage":
-            try:
-                with agreed(comm):
-                    if comm.rank == 0:
-                        raise UsageError("no such model")
-            except AgreedFailure as failure:
-                sys.stderr.write(f"{failure.error}\n")
-                sys.exit(failure.error.exit_code)
-        for distance in [1, 2] * 20_000:
-            comm.exchange(values, received, comm.rank ^ distance)
-            time.sleep(0.001)
-            if event == "raise" and comm.rank == 2:
-                raise RuntimeError("a bug in layer 1")
-            if event == "done":
-                return
+    with agreed(comm):
+        if event == "usage" and comm.rank == 0:
+            raise UsageError("no such model")
+    for distance in [1, 2] * 20_000:
+        comm.exchange(values, received, comm.rank ^ distance)
+        time.sleep(0.001)
+        if event == "raise" and comm.rank == 2:
+            raise RuntimeError("a bug in layer 1")
+        if event == "done":
+            return
 
 
 main()

@@ -1,0 +1,51 @@
+"""What the modes that run a model share: the world, the engine, the checks of a prompt."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from dllama_py.boot import Check, Engine, open_engine
+from dllama_py.cli import options
+from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.orders import Orders
+from dllama_py.settings import EngineSettings
+from dllama_py.transport.world import joined_world
+
+
+@contextmanager
+def running_engine(
+    arguments: argparse.Namespace,
+    check: Check,
+    settings: EngineSettings | None = None,
+    open_model: Callable[[], Checkpoint] | None = None,
+) -> Iterator[Engine | None]:
+    """The engine at the root; None on the other ranks, once the root is done with it.
+
+    Settings and model are those of the command line unless given. `check`: see `boot.open_engine`.
+    """
+    settings = settings or options.engine_settings(arguments)
+    open_model = open_model or partial(options.open_model, arguments)
+    with joined_world() as comm, open_engine(settings, comm, open_model, say, check) as engine:
+        yield engine
+
+
+def check_prompt(ids: Sequence[int], orders: Orders) -> None:
+    """UsageError unless the ids exist and fit the context."""
+    unknown = [token for token in ids if not 0 <= token < orders.config.vocab_size]
+    if unknown:
+        raise UsageError(f"token {unknown[0]} does not exist; the model knows 0 to {orders.config.vocab_size - 1}")
+    if not ids:
+        raise UsageError("the prompt is empty; give at least one token")
+    if len(ids) > orders.context:
+        raise UsageError(
+            f"the prompt has {len(ids)} tokens, the context {orders.context}; shorten it or raise --max-seq-len "
+            f"(this model allows {orders.config.context_length})"
+        )
+
+
+def say(line: str) -> None:
+    """To the user, beside the answer: on standard error."""
+    print(line, file=sys.stderr, flush=True)
