@@ -122,7 +122,7 @@ def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> O
         settings.exchange,
         halves_cache(config, kinds, settings.cache_type),
         settings.replicate_kv,
-        settings.chunk_rows,
+        min(settings.chunk_rows, settings.n_slots * context),  # there are no more rows
         settings.n_slots,
     )
 

@@ -33,14 +33,14 @@ class Text:
 
 
 def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | None:
-    """From --tokenizer where given, else from what the model carries; None if it carries nothing (`.m`)."""
+    """From --tokenizer where given, else from what the model carries; None if it carries nothing, as a `.m`."""
     if tokenizer is not None:
         return _from_path(tokenizer)
     if checkpoint is None:
         return None
     if checkpoint.path.is_dir():
-        return _from_path(checkpoint.path)
-    if checkpoint.metadata:
+        return _from_path(checkpoint.path) if (checkpoint.path / "tokenizer.json").is_file() else None
+    if "tokenizer.ggml.model" in checkpoint.metadata:
         vocabulary = Tokenizer.from_gguf(checkpoint.metadata)
         return Text(vocabulary, ChatTemplate.from_gguf(checkpoint.metadata, vocabulary))
     return None
@@ -50,7 +50,7 @@ def need_text(text: Text | None, purpose: str) -> Text:
     """The text, or a UsageError that says how to give one."""
     if text is None:
         raise UsageError(
-            f"{purpose} needs a tokenizer and the model file has none; "
+            f"{purpose} needs a tokenizer and the model has none; "
             "give --tokenizer (a tokenizer.json, its folder, or a GGUF file), or token ids with --ids"
         )
     return text

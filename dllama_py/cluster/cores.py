@@ -8,7 +8,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dllama_py.errors import UsageError
+
 SYSTEM = Path("/sys/devices")
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,15 @@ class ThreadChoice:
 
 
 def choose_threads(wanted: int | None, ranks_on_host: int) -> ThreadChoice:
-    """`wanted` (--nthreads) if given, else the usable cores divided among the ranks, at least 1."""
+    """`wanted` (--nthreads) if given, else the usable cores divided among the ranks, at least 1.
+
+    UsageError for a number that no host can have, which would take minutes to start.
+    """
     if wanted is not None:
-        return ThreadChoice(wanted, "as asked for")
+        if wanted > MOST_THREADS:
+            raise UsageError(f"{wanted} threads are wanted, at most {MOST_THREADS} can be; leave --nthreads out")
+        n_cpus = len(_allowed_cpus())
+        return ThreadChoice(wanted, "as asked for" if wanted <= n_cpus else f"as asked for, on only {n_cpus} CPUs")
     cores, how = usable_cores(SYSTEM)
     shared = f", shared by {ranks_on_host} ranks on this host" if ranks_on_host > 1 else ""
     return ThreadChoice(max(cores // ranks_on_host, 1), how + shared)

@@ -86,4 +86,4 @@ def _stored(checkpoint: Checkpoint, spec: TensorSpec, start: int, stop: int, kin
     try:
         return quantize_rows(data, source, kind)
     except ValueError as error:
-        raise InputError(f"{checkpoint.path}: {spec.name} holds {error}; the file is damaged or not trained") from error
+        raise InputError(f"{checkpoint.path}: {spec.name} {error}; the file is damaged or not trained") from error

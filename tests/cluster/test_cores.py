@@ -5,6 +5,7 @@ import pytest
 
 from dllama_py.cluster import cores
 from dllama_py.cluster.cores import choose_threads, usable_cores
+from dllama_py.errors import UsageError
 
 
 @pytest.fixture
@@ -53,4 +54,10 @@ def test_ranks_share_the_cores_of_their_host(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cores, "usable_cores", lambda system: (6, "6 physical cores"))
     assert choose_threads(None, 4).n_threads == 1
     assert choose_threads(None, 2) == cores.ThreadChoice(3, "6 physical cores, shared by 2 ranks on this host")
-    assert choose_threads(5, 2) == cores.ThreadChoice(5, "as asked for")
+
+
+def test_a_wish_is_fulfilled_within_reason(machine: Path) -> None:
+    assert choose_threads(8, 2) == cores.ThreadChoice(8, "as asked for")
+    assert choose_threads(9, 2) == cores.ThreadChoice(9, "as asked for, on only 8 CPUs")
+    with pytest.raises(UsageError, match="100000 threads are wanted, at most 1024 can be"):
+        choose_threads(100_000, 2)
