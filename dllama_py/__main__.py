@@ -3,6 +3,7 @@
 Nothing is imported here before that choice, so that the watcher stays small and starts at once.
 """
 
+import signal
 import sys
 
 
@@ -13,8 +14,12 @@ def main() -> None:
     if is_wanted():
         sys.exit(watch())
 
+    interrupt = signal.getsignal(signal.SIGINT)
+    if interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception while libraries are half loaded helps nobody
     from dllama_py.cli import main as run
 
+    signal.signal(signal.SIGINT, interrupt)
     sys.exit(run())
 
 
