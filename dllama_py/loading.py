@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.tensors import TensorSpec
 from dllama_py.kernels.compiled import warm_up
@@ -14,6 +15,7 @@ from dllama_py.kernels.team import Team
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers
+from dllama_py.model.memory import rank_memories
 from dllama_py.model.rank_model import RankModel
 from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
@@ -22,6 +24,7 @@ from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.codecs import Codec, PlainCodec
 from dllama_py.transport.comm import Comm
+from dllama_py.transport.failure import agreed
 from dllama_py.transport.tree import TreeAllReduce
 
 _EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
@@ -54,23 +57,41 @@ def loaded_rank(
 
 def _load(orders: Orders, shards: Sequence[Shard], comm: Comm, checkpoint: Checkpoint | None, team: Team) -> LoadedRank:
     config, shard = orders.config, shards[comm.rank]
-    started = time.perf_counter()
-    warm_up()
-    compile_s = time.perf_counter() - started
-    weights = Weights(config, shard, orders.kinds)
+    with agreed(comm):
+        weights, buffers, cache = _reserve(orders, shard, comm.hosts[comm.rank], team.n_threads)
+    compile_s = _seconds_of(warm_up)
     if checkpoint is None:
         receive(comm, shard, weights, orders.kinds)
     else:
         distribute(checkpoint, comm, shards, weights, orders.kinds, _ignore_progress)
     rope = shared_tables(config, orders.context, comm)
-    buffers = Buffers(config, shard, orders.chunk_rows, team.n_threads, orders.context)
-    cache = KvCache(config, shard, orders.n_slots, orders.context, orders.half_cache)
     rounding, codec = _EXCHANGES[orders.exchange]
     all_reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
     started = time.perf_counter()
     layers = Layers(config, weights, buffers, cache, rope, rounding)
     model = RankModel(layers, buffers, cache, team, all_reduce)
     return LoadedRank(model, weights, compile_s + time.perf_counter() - started)
+
+
+def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
+    """All memory that grows with the model, before anything is sent. UsageError if it is not to be had."""
+    config = orders.config
+    try:
+        weights = Weights(config, shard, orders.kinds)
+        buffers = Buffers(config, shard, orders.chunk_rows, n_threads, orders.context)
+        return weights, buffers, KvCache(config, shard, orders.n_slots, orders.context, orders.half_cache)
+    except (MemoryError, OSError) as error:
+        needed = rank_memories(config, [shard], orders.kinds, orders.context, orders.half_cache)[0]
+        raise UsageError(
+            f"rank {shard.rank} on {host} needs {needed.total_bytes / 1e9:.1f} GB and cannot have it "
+            f"({error or 'out of memory'}); use more ranks, a smaller --max-seq-len or fewer other programs"
+        ) from error
+
+
+def _seconds_of(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
 
 
 def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:

@@ -93,7 +93,7 @@ def _needs(
         shards = make_plan(config, n_nodes, arguments.replicate_kv)
     except UsageError as error:
         return {"nodes": n_nodes, "reason": str(error)}
-    memories = rank_memories(config, shards, kinds, context, arguments.kv_cache_type)
+    memories = rank_memories(config, shards, kinds, context, halves_cache(config, kinds, arguments.kv_cache_type))
     return {"nodes": n_nodes, "per_node": [asdict(memory) | {"total_bytes": memory.total_bytes} for memory in memories]}
 
 

@@ -7,14 +7,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
-from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
-from dllama_py.kernels.layout import PAGE, packed_bytes
+from dllama_py.formats.tensors import Cut, tensor_specs
+from dllama_py.kernels.layout import PAGE
 from dllama_py.model.buffers import Buffers
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
-from dllama_py.sharding.kinds import Kinds, halves_cache
-from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.kinds import Kinds
+from dllama_py.sharding.pieces import packed_piece_bytes
 from dllama_py.sharding.plan import Shard
 
 ASSUMED_THREADS = 8  # a thread adds its scratch, 0.1 MB at 4096 positions
@@ -34,28 +33,20 @@ class RankMemory:
 
 
 def rank_memories(
-    config: ModelConfig, shards: Iterable[Shard], kinds: Kinds, context: int, cache_type: str
+    config: ModelConfig, shards: Iterable[Shard], kinds: Kinds, context: int, half_cache: bool
 ) -> list[RankMemory]:
-    """The memory of every rank; `cache_type` as --kv-cache-type."""
+    """The memory of every rank."""
     specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
     vectors_bytes = sum(spec.n_elements * 4 for spec in specs if len(spec.shape) == 1)
     rope_bytes = context * config.head_width * 4
-    half = halves_cache(config, kinds, cache_type)
     return [
         RankMemory(
-            sum(_matrix_bytes(spec, kinds[spec.name], shard, config) for spec in specs if len(spec.shape) == 2),
-            cache_bytes(config, shard, 1, context, half),
+            sum(packed_piece_bytes(spec, kinds[spec.name], shard, config) for spec in specs),
+            cache_bytes(config, shard, 1, context, half_cache),
             buffers_bytes(config, shard, context) + vectors_bytes + rope_bytes,
         )
         for shard in shards
     ]
-
-
-def _matrix_bytes(spec: TensorSpec, kind: FloatType, shard: Shard, config: ModelConfig) -> int:
-    """Packed bytes of a rank's part, of all experts together."""
-    piece = piece_of(spec, shard, config)
-    count = 1 if spec.expert is None else config.n_experts
-    return count * packed_bytes(kind, len(piece.rows), len(piece.blocks))
 
 
 def cache_bytes(config: ModelConfig, shard: Shard, n_slots: int, context: int, half: bool) -> int:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from dllama_py.blocks import BLOCK
+from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import Along, Cut, TensorSpec
+from dllama_py.kernels.layout import packed_bytes
 from dllama_py.sharding.plan import Shard
 
 
@@ -29,6 +30,16 @@ def piece_of(spec: TensorSpec, shard: Shard, config: ModelConfig) -> Piece:
     elif spec.cut is Cut.INPUT:
         columns = _elements(spec, shard, config)
     return Piece(rows, range(columns.start // BLOCK, -(-columns.stop // BLOCK)))
+
+
+def packed_piece_bytes(spec: TensorSpec, kind: FloatType, shard: Shard, config: ModelConfig) -> int:
+    """What a rank's piece of a matrix takes in memory, all experts together (`spec` is the first of them); 0 for a
+    vector."""
+    if len(spec.shape) == 1:
+        return 0
+    piece = piece_of(spec, shard, config)
+    count = 1 if spec.expert is None else config.n_experts
+    return count * packed_bytes(kind, len(piece.rows), len(piece.blocks))
 
 
 def _elements(spec: TensorSpec, shard: Shard, config: ModelConfig) -> range:

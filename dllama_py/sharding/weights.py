@@ -10,7 +10,7 @@ from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
 from dllama_py.kernels.layout import n_groups, packed_bytes
 from dllama_py.kernels.pack import pack_rows
-from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.pieces import packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
 
 ALIGNMENT = 64  # bytes, a cache line
@@ -32,11 +32,6 @@ class Matrix:
     def n_groups(self) -> int:
         return n_groups(self.rows)
 
-    @property
-    def padded_rows(self) -> int:
-        """Outputs written by the kernels, a multiple of 16."""
-        return self.n_groups * 16
-
 
 class Weights:
     """Filled by `put` while the slices arrive; read-only afterwards."""
@@ -47,12 +42,13 @@ class Weights:
         self._matrices: dict[Key, Matrix] = {}
         self._vectors: dict[Key, Floats] = {}
         specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
-        self._arena = _arena(sum(_aligned(self._packed_bytes(spec, kinds[spec.name])) for spec in specs))
+        self._arena = _arena(sum(_aligned(packed_piece_bytes(spec, kinds[spec.name], shard, config)) for spec in specs))
         self._arena_used = 0
         for spec in specs:
             self._reserve(spec, kinds[spec.name])
 
     def matrix(self, role: str, layer: int | None = None) -> Matrix:
+        """A packed matrix, or all experts' matrices of a role."""
         return self._matrices[layer, role]
 
     def vector(self, role: str, layer: int | None = None) -> Floats:
@@ -88,18 +84,10 @@ class Weights:
             return
         piece = piece_of(spec, self.shard, self.config)
         count = 1 if spec.expert is None else self.config.n_experts
-        size = self._packed_bytes(spec, kind)
+        size = packed_piece_bytes(spec, kind, self.shard, self.config)
         packed = self._arena[self._arena_used : self._arena_used + size]
         self._arena_used += _aligned(size)
         self._matrices[spec.layer, spec.role] = Matrix(kind, len(piece.rows), len(piece.blocks), count, packed)
-
-    def _packed_bytes(self, spec: TensorSpec, kind: FloatType) -> int:
-        """Of one tensor, or of all experts together."""
-        if len(spec.shape) == 1:
-            return 0
-        piece = piece_of(spec, self.shard, self.config)
-        count = 1 if spec.expert is None else self.config.n_experts
-        return count * packed_bytes(kind, len(piece.rows), len(piece.blocks))
 
 
 def _arena(n_bytes: int) -> Bytes:

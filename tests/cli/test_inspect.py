@@ -79,7 +79,7 @@ def test_counted_bytes_are_those_that_are_allocated(name):
     config = replace(shape_named(name, 1), vocab_size=1000, n_experts=min(shape_named(name).n_experts, 8))
     kinds = tensor_kinds(SyntheticCheckpoint(config, FloatType.Q40), None)
     shards = make_plan(config, 4)
-    for shard, memory in zip(shards, rank_memories(config, shards, kinds, 1000, "auto"), strict=True):
+    for shard, memory in zip(shards, rank_memories(config, shards, kinds, 1000, True), strict=True):
         assert memory.weights_bytes == Weights(config, shard, kinds).n_bytes
         assert memory.cache_bytes == KvCache(config, shard, 1, 1000, half=True).n_bytes
         buffers = Buffers(config, shard, DEFAULT_CHUNK_ROWS, ASSUMED_THREADS, 1000)
