@@ -4,13 +4,15 @@ Without a mode the mode is inference. A user's error is one line on standard err
 """
 
 import importlib
+import io
 import os
 import sys
+import time
 
 from dllama_py.cli.options import Parser
-from dllama_py.errors import DllamaError
+from dllama_py.errors import ClusterError, DllamaError, machine_explained
 from dllama_py.transport.environment import launched_rank
-from dllama_py.transport.failure import AgreedFailure
+from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, AgreedFailure
 
 MODES = {
     "inference": "answer a prompt once",
@@ -36,17 +38,26 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(OVERVIEW + "".join(f"  {mode:<11}{what}\n" for mode, what in MODES.items()), end="")
         return 0
-    mode, rest = (
-        (arguments[0], arguments[1:]) if arguments and not arguments[0].startswith("-") else ("inference", arguments)
-    )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without emoji gets them spelled out
+    rank = launched_rank(os.environ) or 0
     try:
-        return _run(mode, rest)
+        with machine_explained():
+            code = _run(*_split(arguments))
+            print(end="", flush=True)
+        return code
     except AgreedFailure as failure:
         return _explain(failure.error)
-    except DllamaError as error:
-        return _explain(error) if launched_rank(os.environ) in (None, 0) else error.exit_code
+    except ClusterError as error:  # maybe of this host alone; if not, the root has ended the job before it is told
+        time.sleep(PATIENCE_S if rank else 0)
+        return _explain(error, f"rank {rank} on {os.uname().nodename}: " if rank else "")
+    except DllamaError as error:  # of the command line, which all ranks share
+        return error.exit_code if rank else _explain(error)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try once more to write
+        return OUTPUT_CLOSED
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
@@ -69,6 +80,6 @@ def _run(mode: str, arguments: list[str]) -> int:
     return code
 
 
-def _explain(error: DllamaError) -> int:
-    print(f"error: {error}", file=sys.stderr)
+def _explain(error: DllamaError, where: str = "") -> int:
+    print(f"error: {where}{error}", file=sys.stderr)
     return error.exit_code

@@ -40,15 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint = open_checkpoint(arguments.file)
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, arguments.weights))
     context = min(arguments.max_seq_len or DEFAULT_CONTEXT, checkpoint.config.context_length)
-    groups, file_bytes = _tensor_groups(checkpoint, kinds), _file_bytes(checkpoint.path)
     facts = {
         "path": str(checkpoint.path),
         "format": _format(checkpoint),
-        "file_bytes": file_bytes,
+        "file_bytes": _file_bytes(checkpoint.path),
         "config": json.loads(checkpoint.config.to_json()),
         "notes": list(checkpoint.notes),
-        "tensors": groups,
-        "tied": sum(group["bytes"] for group in groups) > file_bytes,
+        "tensors": _tensor_groups(checkpoint, kinds),
+        "tied": checkpoint.is_tied,
         "context": context,
         "kv_cache_type": "f16" if halves_cache(checkpoint.config, kinds, arguments.kv_cache_type) else "f32",
         "nodes": [_needs(checkpoint.config, kinds, context, arguments, n) for n in NODE_COUNTS],

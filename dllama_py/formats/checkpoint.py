@@ -46,6 +46,11 @@ class Checkpoint(Protocol):
         """What else the source says: the keys of a GGUF, nothing for the other formats."""
         ...
 
+    @property
+    def is_tied(self) -> bool:
+        """Whether the head is the embedding table, stored once."""
+        ...
+
     def float_type(self, spec: TensorSpec) -> FloatType:
         """The type that `read` delivers for this tensor."""
         ...

@@ -85,6 +85,11 @@ class MappedCheckpoint:
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_tied(self) -> bool:
+        """Whether the head is the embedding table, stored once."""
+        return self.stored["head"] == self.stored["embedding"]
+
     def float_type(self, spec: TensorSpec) -> FloatType:
         """The type in which `read` gives this tensor."""
         return self.stored[spec.name].kind

@@ -28,6 +28,7 @@ class SyntheticCheckpoint:
 
     omitted: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    is_tied = False
 
     def __init__(self, config: ModelConfig, kind: FloatType, name: str = "random weights") -> None:
         if kind not in WEIGHT_TYPES.values():
