@@ -8,6 +8,12 @@
 A message says what was found, what was expected and what to do, in one line.
 """
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+OUT_OF_MEMORY = "out of memory; use more ranks, or a smaller --max-seq-len or --chunk"
+
 
 class DllamaError(Exception):
     """Any failure that is explained to the user in one line, without a traceback."""
@@ -31,3 +37,21 @@ class ClusterError(DllamaError):
     """A node died, does not answer, or does not match the others."""
 
     exit_code = 3
+
+
+@contextmanager
+def machine_explained() -> Iterator[None]:
+    """Turns what a machine lacks (memory, room on a disk, a library's file) into a ClusterError of one line.
+
+    BrokenPipeError passes: whoever reads the output has had enough of it.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except MemoryError as error:
+        raise ClusterError(OUT_OF_MEMORY + (f" ({error})" if error.args else "")) from error
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise ClusterError(OUT_OF_MEMORY) from error
+        raise ClusterError(f"{error.filename or 'input or output'}: {error.strerror or error}") from error

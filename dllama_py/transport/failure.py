@@ -8,11 +8,14 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dllama_py.errors import DllamaError
+from dllama_py.errors import DllamaError, machine_explained
 from dllama_py.transport.comm import Comm, PeerLost
 
 PATIENCE_S = 3.0
+STAGGER_S = 0.2  # longer than an abort takes to reach the other ranks
+READING_S = 0.1  # in which the launcher reads a line; once it ends the job, it reads no more
 INTERRUPTED = 130  # as a shell reports Ctrl-C
+OUTPUT_CLOSED = 141  # as a shell reports a SIGPIPE
 BUG = 1
 
 
@@ -30,22 +33,27 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
 
     A DllamaError gives one line, anything else its traceback. AgreedFailure and SystemExit pass: all ranks leave. In
     a world of one nothing is caught. A rank that only lost touch with another waits first: the one that knows the
-    cause, or the watcher above it, will have ended the job by then.
+    cause, or the watcher above it, will have ended the job by then. What all ranks meet at once, such as a full disk,
+    is told by the lowest.
     """
     if comm.size == 1:
         yield
         return
     try:
-        yield
+        with machine_explained():
+            yield
     except AgreedFailure:
         raise
     except PeerLost as error:
         time.sleep(PATIENCE_S)
         _abort(comm, f"{error}\n", error.exit_code)
     except DllamaError as error:
+        time.sleep(comm.rank * STAGGER_S)
         _abort(comm, f"{error}\n", error.exit_code)
     except KeyboardInterrupt:
         comm.abort(INTERRUPTED)
+    except BrokenPipeError:
+        comm.abort(OUTPUT_CLOSED)
     except Exception as error:
         _abort(comm, f"{error!r}\n{traceback.format_exc()}", BUG)
 
@@ -54,6 +62,7 @@ def _abort(comm: Comm, text: str, code: int) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"rank {comm.rank} on {comm.hosts[comm.rank]}: {text}")
     sys.stderr.flush()
+    time.sleep(READING_S)
     comm.abort(code)
 
 

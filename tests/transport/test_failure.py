@@ -26,6 +26,8 @@ class Aborting(SoloComm):
         (UsageError("no room"), 2, "rank 1 on cellar: no room"),
         (ClusterError("no answer"), 3, "rank 1 on cellar: no answer"),
         (PeerLost("silence"), 3, "rank 1 on cellar: silence"),
+        (MemoryError(), 3, "rank 1 on cellar: out of memory; use more ranks, or a smaller --max-seq-len or --chunk"),
+        (OSError(28, "No space left on device", "x.npy"), 3, "rank 1 on cellar: x.npy: No space left on device"),
         (KeyError("q"), 1, "rank 1 on cellar: KeyError('q')"),
     ],
 )
@@ -37,6 +39,7 @@ def test_an_exception_ends_all_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(failure, "PATIENCE_S", 0)
+    monkeypatch.setattr(failure, "STAGGER_S", 0)
     comm = Aborting()
     with abort_on_exception(comm):
         raise error

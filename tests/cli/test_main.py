@@ -1,0 +1,59 @@
+# python -m pytest tests/cli/test_main.py
+"""What the program does about streams, machines and command lines, whatever the mode: one line, never a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dllama_py.cli import main
+from tests.checkpoints import tiny_model_file
+
+PROGRAM = [sys.executable, "-m", "dllama_py"]
+
+
+@pytest.fixture
+def inspect(tmp_path: Path) -> list[str]:
+    return [*PROGRAM, "inspect", str(tiny_model_file(tmp_path / "tiny.m"))]
+
+
+@pytest.mark.parametrize("mode", ["", "chit-chat"])
+def test_a_mode_that_does_not_exist(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([mode]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: no mode '{mode}'; the modes are inference, ") and told.count("\n") == 1
+
+
+def test_a_reader_that_has_enough_is_no_error(inspect: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as output:
+        done = subprocess.run(inspect, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_full_disk_under_the_output_is_told_in_one_line(inspect: list[str]) -> None:
+    with open("/dev/full", "wb") as output:
+        done = subprocess.run(inspect, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "error: input or output: No space left on device\n")
+
+
+def test_a_terminal_without_emoji_gets_them_spelled_out(tmp_path: Path) -> None:
+    model = tiny_model_file(tmp_path / "tiny.m")
+    command = [*PROGRAM, "inference", "--model", model, "--ids", "1,2", "--steps", "1"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("\\U0001f537")
+
+
+def test_a_host_without_mpi_is_named_and_ends_the_job() -> None:
+    script = 'if [ "$PMI_RANK" = 1 ]; then export MPI4PY_LIBMPI=/nowhere/libmpi.so; fi; exec "$@"'
+    job = [str(Path(sys.executable).with_name("mpirun")), "-np", "2", "sh", "-c", script, "sh", *PROGRAM]
+    done = subprocess.run([*job, "inference"], capture_output=True, text=True, timeout=15, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: rank 1 on ")
+    assert line.endswith("MPI cannot be loaded (cannot load MPI library): pip install mpich")
