@@ -39,6 +39,7 @@ from dllama_py.kernels.vectors import (
 )
 
 ONE, MINUS_ONE = np.float32(1), np.float32(-1)
+LOWEST = np.float32(-3.4028235e38)  # of all finite numbers
 SMALLEST_NORMAL = np.float32(2.0**-126)
 CODES = np.float32(127)
 ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer, to nearest even

@@ -1,89 +1,123 @@
 """Kernels over rows: norms, quantising, the gated hidden layer, the local part of the reduction tree, additions.
 
 Work is counted in items of (row, block of 32 columns), so that one row is shared by the threads as well as many.
-Strides are bytes between rows. Every kernel's first word is the address of the number of rows of the step.
+Rows are float32 unless said otherwise; B is a row's number of blocks.
 """
 
+from typing import Any
+
 import numpy as np
+from numba import njit
 
 from dllama_py.kernels.elementary import inverse_rms, normalized, quantize_block, silu, store_rounded
-from dllama_py.kernels.layout import X_BLOCK_BYTES
+from dllama_py.kernels.layout import F32_BLOCK_BYTES, X_BLOCK_BYTES
 from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.vectors import add_f32, get_f32, get_i64, load_f32, mul_f32, store_f32
+from dllama_py.kernels.words import Words
 
-BLOCK_BYTES = 128  # of 32 floats
 NO_ROW = -1
 
 
-@kernel
-def norm(args: int, thread: int, threads: int) -> None:
-    """rms norm of rows x[x_rows[i]], kept as floats and quantised.
+@njit(forceinline=True)
+def keep(a: Any, b: Any, item: int, out_f32: int, out_q: int) -> None:
+    """A block of 32 results (lanes of a, then of b) as floats, quantised, or both; an address of 0: not wanted."""
+    if out_f32 != 0:
+        store_f32(out_f32 + item * F32_BLOCK_BYTES, a)
+        store_f32(out_f32 + item * F32_BLOCK_BYTES + 64, b)
+    if out_q != 0:
+        quantize_block(a, b, out_q + item * X_BLOCK_BYTES)
 
-    Words: n_rows, x, x_stride, x_rows (int64 list), weight, n_blocks, epsilon (address of a float),
-    out_f32 (0: not wanted) [n_rows, n_blocks * 32], out_q (0: not wanted) [n_rows, n_blocks] blocks of 48 bytes.
-    """
-    n_blocks, epsilon = argument(args, 5), get_f32(argument(args, 6))
-    out_f32, out_q = argument(args, 7), argument(args, 8)
-    first, end = share(get_i64(argument(args, 0)) * n_blocks, thread, threads)
+
+class Norm(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    X = "float32 [*, B * 32]"
+    X_STRIDE = "bytes from row to row"
+    X_ROWS = "int64 [n_rows], the rows of x to take"
+    WEIGHT = "float32 [B * 32]"
+    N_BLOCKS = "B"
+    EPSILON = "float32 [1]"
+    OUT_F32 = "float32 [n_rows, B * 32], or left out"
+    OUT_Q = "uint8 [n_rows, B * 48], quantised, or left out"
+
+
+@kernel(Norm, Norm.OUT_F32, Norm.OUT_Q)
+def norm(args: int, thread: int, threads: int) -> None:
+    """rms norm of rows x[x_rows[i]], kept as floats, quantised, or both."""
+    n_blocks, epsilon = argument(args, Norm.N_BLOCKS), get_f32(argument(args, Norm.EPSILON))
+    first, end = share(get_i64(argument(args, Norm.N_ROWS)) * n_blocks, thread, threads)
     current, x, inverse = NO_ROW, 0, np.float32(0)
     for item in range(first, end):
         row, block = item // n_blocks, item % n_blocks
         if row != current:
             current = row
-            x = argument(args, 1) + argument(args, 2) * get_i64(argument(args, 3) + 8 * row)
+            x_row = get_i64(argument(args, Norm.X_ROWS) + 8 * row)
+            x = argument(args, Norm.X) + argument(args, Norm.X_STRIDE) * x_row
             inverse = inverse_rms(x, n_blocks * 32, epsilon)
-        at = block * BLOCK_BYTES
-        a = normalized(x + at, argument(args, 4) + at, inverse)
-        b = normalized(x + at + 64, argument(args, 4) + at + 64, inverse)
-        if out_f32 != 0:
-            store_f32(out_f32 + item * BLOCK_BYTES, a)
-            store_f32(out_f32 + item * BLOCK_BYTES + 64, b)
-        if out_q != 0:
-            quantize_block(a, b, out_q + item * X_BLOCK_BYTES)
+        at, weight = x + block * F32_BLOCK_BYTES, argument(args, Norm.WEIGHT) + block * F32_BLOCK_BYTES
+        a, b = normalized(at, weight, inverse), normalized(at + 64, weight + 64, inverse)
+        keep(a, b, item, argument(args, Norm.OUT_F32), argument(args, Norm.OUT_Q))
 
 
-@kernel
+class Quantize(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    X = "float32 [n_rows, B * 32]"
+    X_STRIDE = "bytes from row to row"
+    N_BLOCKS = "B"
+    OUT_Q = "uint8 [n_rows, B * 48], blocks as in layout.py"
+
+
+@kernel(Quantize)
 def quantize(args: int, thread: int, threads: int) -> None:
-    """Words: n_rows, x float32 [n_rows, stride], stride, n_blocks, out_q [n_rows, n_blocks] blocks of 48 bytes."""
-    n_blocks = argument(args, 3)
-    first, end = share(get_i64(argument(args, 0)) * n_blocks, thread, threads)
+    """Activations as the products of quantised weights want them."""
+    n_blocks = argument(args, Quantize.N_BLOCKS)
+    first, end = share(get_i64(argument(args, Quantize.N_ROWS)) * n_blocks, thread, threads)
     for item in range(first, end):
-        x = argument(args, 1) + item // n_blocks * argument(args, 2) + item % n_blocks * BLOCK_BYTES
-        quantize_block(load_f32(x), load_f32(x + 64), argument(args, 4) + item * X_BLOCK_BYTES)
+        row = argument(args, Quantize.X) + item // n_blocks * argument(args, Quantize.X_STRIDE)
+        x = row + item % n_blocks * F32_BLOCK_BYTES
+        quantize_block(load_f32(x), load_f32(x + 64), argument(args, Quantize.OUT_Q) + item * X_BLOCK_BYTES)
 
 
-@kernel
+class GatedHidden(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    GATE = "float32 [n_rows, B * 32]"
+    UP = "float32 [n_rows, B * 32]"
+    STRIDE = "bytes from row to row of both"
+    N_BLOCKS = "B"
+    OUT_F32 = "float32 [n_rows, B * 32], or left out"
+    OUT_Q = "uint8 [n_rows, B * 48], quantised, or left out"
+
+
+@kernel(GatedHidden, GatedHidden.OUT_F32, GatedHidden.OUT_Q)
 def gated_hidden(args: int, thread: int, threads: int) -> None:
-    """silu(gate) * up, as floats or quantised.
-
-    Words: n_rows, gate, up float32, stride of both, n_blocks, out_f32 (0: not wanted), out_q (0: not wanted).
-    """
-    n_blocks, out_f32, out_q = argument(args, 4), argument(args, 5), argument(args, 6)
-    first, end = share(get_i64(argument(args, 0)) * n_blocks, thread, threads)
+    """silu(gate) * up, kept as floats, quantised, or both."""
+    n_blocks = argument(args, GatedHidden.N_BLOCKS)
+    first, end = share(get_i64(argument(args, GatedHidden.N_ROWS)) * n_blocks, thread, threads)
     for item in range(first, end):
-        at = item // n_blocks * argument(args, 3) + item % n_blocks * BLOCK_BYTES
-        gate, up = argument(args, 1) + at, argument(args, 2) + at
+        at = item // n_blocks * argument(args, GatedHidden.STRIDE) + item % n_blocks * F32_BLOCK_BYTES
+        gate, up = argument(args, GatedHidden.GATE) + at, argument(args, GatedHidden.UP) + at
         a = mul_f32(silu(load_f32(gate)), load_f32(up))
         b = mul_f32(silu(load_f32(gate + 64)), load_f32(up + 64))
-        if out_f32 != 0:
-            store_f32(out_f32 + item * BLOCK_BYTES, a)
-            store_f32(out_f32 + item * BLOCK_BYTES + 64, b)
-        if out_q != 0:
-            quantize_block(a, b, out_q + item * X_BLOCK_BYTES)
+        keep(a, b, item, argument(args, GatedHidden.OUT_F32), argument(args, GatedHidden.OUT_Q))
 
 
-@kernel
+class TreeSum(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    LEAVES = "float32 [n_leaves, *, B * 32], overwritten"
+    LEAF_STRIDE = "bytes from leaf to leaf"
+    N_LEAVES = "a power of two"
+    N_BLOCKS = "B"
+    ROUNDING = "elementary.KEEP_F32, ROUND_BF16 or ROUND_Q80"
+    OUT = "float32 [n_rows, B * 32]"
+
+
+@kernel(TreeSum)
 def tree_sum(args: int, thread: int, threads: int) -> None:
-    """Adds a rank's leaves, neighbours first; every leaf and every sum is rounded to the exchange format.
-
-    Words: n_rows, leaves float32 [n_leaves, rows, n_blocks * 32] (overwritten), leaf_stride, n_leaves (a power of
-    two), n_blocks, rounding (elementary.KEEP_F32 ...), out float32 [n_rows, n_blocks * 32].
-    """
-    n_blocks, rounding, n_leaves = argument(args, 4), argument(args, 5), argument(args, 3)
-    leaf_stride = argument(args, 2)
-    first, end = share(get_i64(argument(args, 0)) * n_blocks, thread, threads)
+    """Adds a rank's leaves, neighbours first; every leaf and every sum is rounded to the exchange format."""
+    n_blocks, rounding = argument(args, TreeSum.N_BLOCKS), argument(args, TreeSum.ROUNDING)
+    n_leaves, leaf_stride = argument(args, TreeSum.N_LEAVES), argument(args, TreeSum.LEAF_STRIDE)
+    first, end = share(get_i64(argument(args, TreeSum.N_ROWS)) * n_blocks, thread, threads)
     for item in range(first, end):
-        at = argument(args, 1) + item * BLOCK_BYTES
+        at = argument(args, TreeSum.LEAVES) + item * F32_BLOCK_BYTES
         for leaf in range(n_leaves):
             x = at + leaf * leaf_stride
             store_rounded(load_f32(x), load_f32(x + 64), rounding, x)
@@ -94,16 +128,22 @@ def tree_sum(args: int, thread: int, threads: int) -> None:
                 a, b = add_f32(load_f32(x), load_f32(y)), add_f32(load_f32(x + 64), load_f32(y + 64))
                 store_rounded(a, b, rounding, x)
             distance *= 2
-        out = argument(args, 6) + item * BLOCK_BYTES
-        store_f32(out, load_f32(at))
-        store_f32(out + 64, load_f32(at + 64))
+        keep(load_f32(at), load_f32(at + 64), item, argument(args, TreeSum.OUT), 0)
 
 
-@kernel
+class Add(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    X = "float32 [n_rows, B * 32], overwritten"
+    Y = "float32 [n_rows, B * 32]"
+    N_BLOCKS = "B"
+
+
+@kernel(Add)
 def add(args: int, thread: int, threads: int) -> None:
-    """x = x + y. Words: n_rows, x, y float32 [n_rows, n_blocks * 32], n_blocks."""
-    first, end = share(get_i64(argument(args, 0)) * argument(args, 3), thread, threads)
+    """x = x + y."""
+    first, end = share(get_i64(argument(args, Add.N_ROWS)) * argument(args, Add.N_BLOCKS), thread, threads)
     for item in range(first, end):
-        x, y = argument(args, 1) + item * BLOCK_BYTES, argument(args, 2) + item * BLOCK_BYTES
+        at = item * F32_BLOCK_BYTES
+        x, y = argument(args, Add.X) + at, argument(args, Add.Y) + at
         store_f32(x, add_f32(load_f32(x), load_f32(y)))
         store_f32(x + 64, add_f32(load_f32(x + 64), load_f32(y + 64)))

@@ -33,54 +33,73 @@ from dllama_py.kernels.vectors import (
     zip_high,
     zip_low,
 )
+from dllama_py.kernels.words import Words
 
-# Argument words.
-N_ROWS, Q, K, V, Q_STRIDE, KV_STRIDE, Q_HEADS, KV_HEADS, HEAD_WIDTH = range(9)
-Q_NORM, K_NORM, EPSILON, COS, SIN, ROWS, K_CACHE, V_CACHE = range(9, 17)
-
-# An entry of ROWS, int64 words: position, and the address of the slot's page table.
+# An entry of `rows`, int64 words: position, and the address of the slot's page table.
 ROW_BYTES, ROW_POSITION, ROW_TABLE = 16, 0, 8
+
+
+class PrepareHeads(Words):
+    """H, K: query and KV heads of this rank."""
+
+    N_ROWS = "int64 [1], rows of the step"
+    Q = "float32 [n_rows, H, E], overwritten"
+    K = "float32 [n_rows, K, E], overwritten"
+    V = "float32 [n_rows, K, E]"
+    Q_STRIDE = "bytes from row to row of q"
+    KV_STRIDE = "bytes from row to row of k and v"
+    Q_HEADS = "H"
+    KV_HEADS = "K"
+    HEAD_WIDTH = "E"
+    Q_NORM = "float32 [E], or left out: no norm"
+    K_NORM = "float32 [E], or left out: no norm"
+    EPSILON = "float32 [1]"
+    COS = "float32 [positions, E/2]"
+    SIN = "float32 [positions, E/2]"
+    ROWS = "int64 [n_rows, 2], position of each row and address of its slot's page table"
+    K_CACHE = "keys of the layer, float16 or float32 [pages, K, E, 64]"
+    V_CACHE = "values of the layer, float16 or float32 [pages, K, 64, E]"
 
 
 @cache
 def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
-    """Norms and turns query heads in place; norms, turns and stores key heads; stores value heads.
-
-    Words: N_ROWS (address); Q, K, V float32 with strides; head counts and HEAD_WIDTH; Q_NORM, K_NORM weights (0: no
-    norm), EPSILON (address); COS, SIN float32 [positions, E/2]; ROWS (position, table) pairs; K_CACHE,
-    V_CACHE of the layer.
-    """
+    """Norms and turns query heads in place; norms, turns and stores key heads; stores value heads."""
     half, adjacent = int(half_cache), int(adjacent_pairs)
 
     def prepare(args: int, thread: int, threads: int) -> None:
         walk_heads(constant(half), constant(adjacent), args, thread, threads)
 
-    return Kernel(prepare, f"prepare_heads_{half}{adjacent}")
+    norms = (PrepareHeads.Q_NORM, PrepareHeads.K_NORM)
+    return Kernel(prepare, PrepareHeads, norms, name=f"prepare_heads_{half}{adjacent}")
 
 
 @njit(error_model="numpy")
 def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -> None:
     """Items are (row, head) over query, key and value heads."""
-    q_heads, kv_heads, width = argument(args, Q_HEADS), argument(args, KV_HEADS), argument(args, HEAD_WIDTH)
+    q_heads, kv_heads, width = (
+        argument(args, PrepareHeads.Q_HEADS),
+        argument(args, PrepareHeads.KV_HEADS),
+        argument(args, PrepareHeads.HEAD_WIDTH),
+    )
     n_heads = q_heads + 2 * kv_heads
-    first, end = share(get_i64(argument(args, N_ROWS)) * n_heads, thread, threads)
+    first, end = share(get_i64(argument(args, PrepareHeads.N_ROWS)) * n_heads, thread, threads)
     for item in range(first, end):
         row, head = item // n_heads, item % n_heads
-        entry = argument(args, ROWS) + row * ROW_BYTES
+        entry = argument(args, PrepareHeads.ROWS) + row * ROW_BYTES
         position = get_i64(entry + ROW_POSITION)
         if head < q_heads:
-            x = argument(args, Q) + row * argument(args, Q_STRIDE) + head * 4 * width
-            norm_and_turn(adjacent, args, x, argument(args, Q_NORM), position)
+            x = argument(args, PrepareHeads.Q) + row * argument(args, PrepareHeads.Q_STRIDE) + head * 4 * width
+            norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.Q_NORM), position)
             continue
         kv_head = (head - q_heads) % kv_heads
         at = page_of(entry, position) * kv_heads + kv_head
         if head < q_heads + kv_heads:
-            x = argument(args, K) + row * argument(args, KV_STRIDE) + kv_head * 4 * width
-            norm_and_turn(adjacent, args, x, argument(args, K_NORM), position)
-            store_key(half, x, argument(args, K_CACHE), at, position % PAGE, width)
+            x = argument(args, PrepareHeads.K) + row * argument(args, PrepareHeads.KV_STRIDE) + kv_head * 4 * width
+            norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.K_NORM), position)
+            store_key(half, x, argument(args, PrepareHeads.K_CACHE), at, position % PAGE, width)
         else:
-            x = argument(args, V) + row * argument(args, KV_STRIDE) + kv_head * 4 * width
-            store_value(half, x, argument(args, V_CACHE), at, position % PAGE, width)
+            x = argument(args, PrepareHeads.V) + row * argument(args, PrepareHeads.KV_STRIDE) + kv_head * 4 * width
+            store_value(half, x, argument(args, PrepareHeads.V_CACHE), at, position % PAGE, width)
 
 
 @njit(forceinline=True)
@@ -92,12 +111,15 @@ def page_of(entry: int, position: int) -> Any:
 @njit(error_model="numpy")
 def norm_and_turn(adjacent: Any, args: int, x: int, weight: int, position: int) -> None:
     """rms norm (where there is a weight), then RoPE, of one head in place."""
-    width = argument(args, HEAD_WIDTH)
+    width = argument(args, PrepareHeads.HEAD_WIDTH)
     if weight != 0:
-        inverse = inverse_rms(x, width, get_f32(argument(args, EPSILON)))
+        inverse = inverse_rms(x, width, get_f32(argument(args, PrepareHeads.EPSILON)))
         for i in range(0, 4 * width, 64):
             store_f32(x + i, normalized(x + i, weight + i, inverse))
-    cos, sin = argument(args, COS) + position * 2 * width, argument(args, SIN) + position * 2 * width
+    cos, sin = (
+        argument(args, PrepareHeads.COS) + position * 2 * width,
+        argument(args, PrepareHeads.SIN) + position * 2 * width,
+    )
     if number_of(adjacent):
         turn_adjacent(x, cos, sin, width // 2)
     else:
@@ -137,6 +159,7 @@ def turn_halves(x: int, cos: int, sin: int, n_pairs: int) -> None:
 
 @njit(forceinline=True)
 def turn_pair(x: int, y: int, c: float, s: float) -> None:
+    """One pair by its addresses, with its cos and sin."""
     a, b = get_f32(x), get_f32(y)
     set_f32(x, fma(a, c, -(b * s)))
     set_f32(y, fma(a, s, b * c))

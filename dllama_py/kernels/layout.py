@@ -17,6 +17,7 @@ PAGE = 64  # positions
 TILE = 8  # queries of an attention tile at most
 LISTS_BYTES = 512  # of scratch: what attention notes about the queries of a tile, before their scores
 
+F32_BLOCK_BYTES = 4 * BLOCK  # of activations that meet float weights
 X_BLOCK_BYTES = 48
 X_SCALE, X_SUM_FIRST, X_SUM_LAST, X_SUM = 32, 36, 40, 44
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dllama_py.blocks import BLOCK, SUPER_BLOCK, Bytes, FloatType
 from dllama_py.kernels.compiled import compiled
-from dllama_py.kernels.layout import GROUP, RUN_BYTES, packed_bytes
+from dllama_py.kernels.layout import GROUP, RUN_BYTES
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
 
@@ -31,11 +31,6 @@ _FIELDS = {
     FloatType.Q80: RunFields(1, 0, 8),
     FloatType.Q6K: RunFields(1, 2, 6),
 }
-
-
-def empty_packed(kind: FloatType, rows: int, n_blocks: int) -> Bytes:
-    """A packed matrix of zeros; rows beyond the last stay zero."""
-    return np.zeros(packed_bytes(kind, rows, n_blocks), np.uint8)
 
 
 def pack_rows(kind: FloatType, runs: Bytes, packed: Bytes, first_row: int) -> None:

@@ -1,12 +1,13 @@
 """Programs: kernels strung together, run by all threads of a rank without returning to Python.
 
 A kernel is a compiled function of (address of its arguments, this thread, number of threads). A program is an
-array of instructions, each the address of a kernel and up to 18 argument words; threads run every instruction
-together and meet at a barrier after it. A half layer, or on one rank the whole model, is one such program. So a kernel
-is compiled once whatever model it serves, and a model is written down in plain Python.
+array of instructions, each the address of a kernel and up to 18 argument words, which the kernel declares by name
+(words.py); threads run every instruction together and meet at a barrier after it. A half layer, or on one rank the
+whole model, is one such program. So a kernel is compiled once whatever model it serves, and a model is written down
+in plain Python.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,26 +16,32 @@ import numpy as np
 from llvmlite import ir
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import meet
 from dllama_py.kernels.code_cache import compiling
 from dllama_py.kernels.codegen import I64, define, load
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.vectors import get_i64
+from dllama_py.kernels.words import Argument, Words
 
 WORDS = 20  # of an instruction: kernel, barrier flag, 18 arguments
 INSTRUCTION_BYTES = 8 * WORDS
 N_ARGUMENTS = WORDS - 2
 
-Argument = int | NDArray[Any]
-
 
 class Kernel:
-    """A compiled function, made when its address is first asked for (so that `--help` compiles nothing)."""
+    """A compiled function, made when its address is first asked for (so that `--help` compiles nothing).
 
-    def __init__(self, function: Callable[..., None], name: str = "") -> None:
+    `words` declares its arguments; those in `optional` are 0 where they are not given.
+    """
+
+    def __init__(
+        self, function: Callable[..., None], words: type[Words], optional: Collection[Words] = (), name: str = ""
+    ) -> None:
+        assert len(words) <= N_ARGUMENTS, words
         self._function = function
+        self._words = words
+        self._optional = optional
         self.name = name or function.__name__
         self.__doc__ = function.__doc__
 
@@ -45,15 +52,21 @@ class Kernel:
             compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
         return int(compiled.address)
 
-    def __call__(self, *arguments: Argument, barrier: bool = True) -> "Instruction":
-        """An instruction: arrays become addresses; their owner must keep them alive, the program does."""
-        assert len(arguments) <= N_ARGUMENTS, self.name
-        return Instruction(self, arguments, barrier)
+    def __call__(self, *, barrier: bool = True, **words: Argument) -> "Instruction":
+        """An instruction: arrays become addresses; their owner must keep them alive, the program does.
+
+        `words` by the lower-case names of the kernel's declaration; TypeError where one is missing or unknown.
+        """
+        return Instruction(self, self._words.in_order(words, self._optional), barrier)
 
 
-def kernel(function: Callable[..., None]) -> Kernel:
-    """Decorator: `function(args, thread, threads)` reads its words with `argument(args, i)`."""
-    return Kernel(function)
+def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None]], Kernel]:
+    """Decorator: `function(args, thread, threads)` reads its words with `argument(args, Words.NAME)`."""
+
+    def decorate(function: Callable[..., None]) -> Kernel:
+        return Kernel(function, words, optional)
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +118,7 @@ argument = define(
     lambda b, args, number: load(b, b.add(args, b.mul(number, I64(8))), I64),
     "argument",
 )
-"""argument(args, number): argument word `number` of the running instruction."""
+"""argument(args, word): an argument word of the running instruction."""
 
 
 @njit(forceinline=True, error_model="numpy")

@@ -5,40 +5,59 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dllama_py.kernels.elementary import exp
+from dllama_py.kernels.elementary import LOWEST, exp
 from dllama_py.kernels.program import argument, kernel
 from dllama_py.kernels.vectors import get_f32, get_i64, max_lanes, set_f32, set_i64, splat_f32
-
-LOWEST = np.float32(-3.4028235e38)
-
-N_ROWS, LOGITS, STRIDE, N_EXPERTS, N_CHOSEN, STARTS, ROWS, PAIRS, FACTORS, CHOSEN = range(10)
+from dllama_py.kernels.words import Words
 
 
-@kernel
+class Route(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    LOGITS = "float32 [n_rows, n_experts]"
+    STRIDE = "bytes from row to row of the logits"
+    N_EXPERTS = "experts of the layer"
+    N_CHOSEN = "k, experts of a row"
+    STARTS = "out: int64 [n_experts + 1], borders of the experts in the lists"
+    ROWS = "out: int64 [n_rows * k], the row of each entry"
+    PAIRS = "out: int64 [n_rows * k], row * k + place of the expert among the row's, ascending"
+    FACTORS = "out: float32 [n_rows * k], the expert's weight"
+    CHOSEN = "scratch: int64 [n_rows, k]"
+
+
+@kernel(Route)
 def route(args: int, thread: int, threads: int) -> None:
-    """The largest logits of each row (ties to the lower index), weighted by softmax over the chosen.
+    """The k largest logits of each row (ties to the lower index), weighted by softmax over the chosen.
 
-    Words: N_ROWS (address); LOGITS float32 with STRIDE bytes; N_EXPERTS, N_CHOSEN = k. Written: STARTS int64
-    [experts + 1], borders of the experts in the lists; ROWS int64, the row of each entry; PAIRS int64, row * k + place
-    of the expert among the row's, ascending; FACTORS float32. CHOSEN: int64 [rows, k] scratch. One thread does it.
+    The lists have an entry for each (row, chosen expert), sorted by expert, then by row. One thread does it.
     """
     if thread != 0:
         return
-    n_rows, k = get_i64(argument(args, N_ROWS)), argument(args, N_CHOSEN)
-    n_experts, starts, chosen = argument(args, N_EXPERTS), argument(args, STARTS), argument(args, CHOSEN)
+    n_rows, k = get_i64(argument(args, Route.N_ROWS)), argument(args, Route.N_CHOSEN)
+    n_experts, starts, chosen = (
+        argument(args, Route.N_EXPERTS),
+        argument(args, Route.STARTS),
+        argument(args, Route.CHOSEN),
+    )
     for row in range(n_rows):
-        choose(argument(args, LOGITS) + row * argument(args, STRIDE), n_experts, k, chosen + 8 * k * row)
+        choose(logits_of(args, row), n_experts, k, chosen + 8 * k * row)
     entry = 0
     for expert in range(n_experts):
         set_i64(starts + 8 * expert, entry)
         for pair in range(n_rows * k):
             if get_i64(chosen + 8 * pair) == expert:
-                logits = argument(args, LOGITS) + pair // k * argument(args, STRIDE)
-                set_i64(argument(args, ROWS) + 8 * entry, pair // k)
-                set_i64(argument(args, PAIRS) + 8 * entry, pair)
-                set_f32(argument(args, FACTORS) + 4 * entry, factor(logits, chosen + 8 * (pair // k) * k, k, expert))
+                row = pair // k
+                set_i64(argument(args, Route.ROWS) + 8 * entry, row)
+                set_i64(argument(args, Route.PAIRS) + 8 * entry, pair)
+                weight = factor(logits_of(args, row), chosen + 8 * k * row, k, expert)
+                set_f32(argument(args, Route.FACTORS) + 4 * entry, weight)
                 entry += 1
     set_i64(starts + 8 * n_experts, entry)
+
+
+@njit(forceinline=True)
+def logits_of(args: int, row: int) -> Any:
+    """Address of a row's logits."""
+    return argument(args, Route.LOGITS) + row * argument(args, Route.STRIDE)
 
 
 @njit(error_model="numpy")

@@ -5,6 +5,7 @@ goes through the same operations in the same order. Heights are Constants.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from llvmlite import ir
@@ -12,7 +13,7 @@ from numba import types
 from numba.core.datamodel import register_default
 from numba.extending import intrinsic
 
-from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, const, fused, load, splat, store
+from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, fused, load, splat, store
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.vectors import VectorModel, f32x16, i32x16
 
@@ -60,36 +61,27 @@ def _at(builder: Any, addresses: Any, m: int, offset: Any, llvm_type: Any) -> An
     return load(builder, builder.add(builder.extract_value(addresses, m), offset), llvm_type)
 
 
-@intrinsic
-def rows_zero_f32(typingctx: Any, height: Any) -> Any:
-    n = height.number
+def _zeros(tile_type: Callable[[int], TileType], height_of: Callable[[Any], int], name: str) -> Any:
+    """An intrinsic that makes a tile of zeros; `height_of` finds its height in the type of the argument."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _rows(builder, n, VF32, lambda m: const(VF32, 0.0))
+    def rows_zero(typingctx: Any, like: Any) -> Any:
+        tile = tile_type(height_of(like))
 
-    return tile_f32(n)(height), codegen
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return ir.Constant(tile.llvm_type, None)
 
+        return tile(like), codegen
 
-@intrinsic
-def rows_zero_i32(typingctx: Any, like: Any) -> Any:
-    """An int32 tile as high as the given tile."""
-    n = like.height
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _rows(builder, n, VI32, lambda m: const(VI32, 0))
-
-    return tile_i32(n)(like), codegen
+    rows_zero.__name__ = name
+    return intrinsic(rows_zero)
 
 
-@intrinsic
-def rows_zero_like(typingctx: Any, like: Any) -> Any:
-    """A float32 tile as high as the given tile."""
-    n = like.height
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _rows(builder, n, VF32, lambda m: const(VF32, 0.0))
-
-    return tile_f32(n)(like), codegen
+rows_zero_f32 = _zeros(tile_f32, attrgetter("number"), "rows_zero_f32")
+"""rows_zero_f32(height): float32, of a height given as a Constant."""
+rows_zero_like = _zeros(tile_f32, attrgetter("height"), "rows_zero_like")
+"""rows_zero_like(tile): float32, as high as the tile."""
+rows_zero_i32 = _zeros(tile_i32, attrgetter("height"), "rows_zero_i32")
+"""rows_zero_i32(tile): int32, as high as the tile."""
 
 
 @intrinsic
@@ -227,6 +219,8 @@ def rows_fma_at(typingctx: Any, acc: Any, vector: Any, addresses: Any, offset: A
 
 @intrinsic
 def rows_add_f32(typingctx: Any, a: Any, b: Any) -> Any:
+    """a[m] + b[m]."""
+
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         a, b = args
 
@@ -272,14 +266,3 @@ def rows_weigh(typingctx: Any, addresses: Any, offset: Any, factors: Any, last: 
         return context.get_dummy_value()
 
     return types.void(addresses, _address, _address, _address, tile), codegen
-
-
-@intrinsic
-def row_of(typingctx: Any, tile: Any, number: Any) -> Any:
-    """Row `number` (a Constant) of a float tile."""
-    m = number.number
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.extract_value(args[0], m)
-
-    return f32x16(tile, number), codegen

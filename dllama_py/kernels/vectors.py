@@ -131,7 +131,6 @@ min_f32 = define(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered(
 round_bf16 = define(f32x16, (f32x16,), lambda b, v: b.bitcast(bits_rounded_to_bf16(b, v), VF32), "round_bf16")
 round_f16 = define(f32x16, (f32x16,), lambda b, v: widen_half(b, narrow_half(b, saturate_half(b, v))), "round_f16")
 add_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y), "add_i32")
-mul_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.mul(x, y), "mul_i32")
 or_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.or_(x, y), "or_i32")
 shift_left_i32 = define(i32x16, (i32x16, types.int32), lambda b, v, n: b.shl(v, splat(b, n)), "shift_left_i32")
 
@@ -155,7 +154,6 @@ high_bit_pair = define(i32x16, (i32x16, types.int64), _high_bits, "high_bit_pair
 
 to_f32 = define(f32x16, (i32x16,), lambda b, v: b.sitofp(v, VF32), "to_f32")
 to_i32 = define(i32x16, (f32x16,), lambda b, v: b.fptosi(v, VI32), "to_i32")
-bits_of_f32 = define(i32x16, (f32x16,), lambda b, v: b.bitcast(v, VI32), "bits_of_f32")
 f32_of_bits = define(f32x16, (i32x16,), lambda b, v: b.bitcast(v, VF32), "f32_of_bits")
 
 

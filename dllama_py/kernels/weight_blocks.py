@@ -11,7 +11,15 @@ import numpy as np
 from numba.extending import overload
 
 from dllama_py.blocks import FloatType
-from dllama_py.kernels.layout import PACKED_BLOCK_BYTES, X_BLOCK_BYTES, X_SCALE, X_SUM, X_SUM_FIRST, X_SUM_LAST
+from dllama_py.kernels.layout import (
+    F32_BLOCK_BYTES,
+    PACKED_BLOCK_BYTES,
+    X_BLOCK_BYTES,
+    X_SCALE,
+    X_SUM,
+    X_SUM_FIRST,
+    X_SUM_LAST,
+)
 from dllama_py.kernels.tiles import (
     SIGNED_BIAS,
     rows_add_f32,
@@ -37,7 +45,6 @@ from dllama_py.kernels.vectors import (
     or_i32,
 )
 
-F32_BLOCK_BYTES = 128  # of unquantised activations
 MINUS_8, MINUS_32 = np.int32(-8), np.int32(-32)
 BIAS, ZERO = np.int32(SIGNED_BIAS), np.int32(0)
 

@@ -37,6 +37,15 @@ class Exchange:
 Part = Instruction | Exchange
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows a product takes and where their outputs go: entries from `starts[e]` on are those of matrix e."""
+
+    starts: Ints  # [matrices + 1]
+    taken: Ints
+    written: Ints
+
+
 class Layers:
     """Makes instructions; holds the small constant arrays that these point to."""
 
@@ -56,21 +65,21 @@ class Layers:
         self._head_leaves = np.array(self._shard.head_leaves, np.int64)
         self._hidden_leaves = np.array(self._shard.hidden_leaves, np.int64)
         self._whole: dict[int, Ints] = {}
+        self._all_rows = Rows(buffers.n_rows, buffers.identity, buffers.identity)
 
     def attention(self, layer: int) -> Iterator[Part]:
         """x += o(attention(norm(x)))."""
         b, matrices = self._buffers, [self._weights.matrix(role, layer) for role in ("q", "k", "v")]
         yield self._norm(self._weights.vector("attention_norm", layer), matrices)
         for matrix, out in zip(matrices, (b.q, b.k, b.v), strict=True):
-            yield self._product(matrix, self._normed(matrix), out, barrier=out is b.v)
+            yield self._product(matrix, self._all_rows, self._normed(matrix), out, barrier=out is b.v)
         yield self._prepare_heads(layer)
         yield self._attend(layer)
         output = self._weights.matrix("o", layer)
         if not output.kind.is_float:
-            yield elementwise.quantize(
-                b.n_rows[1:], b.attended, b.attended.strides[0], b.q.shape[1] // 32, b.attended_q
-            )
-        yield self._partial_sums(output, b.attended if output.kind.is_float else b.attended_q, self._head_leaves)
+            yield self._quantize_attended()
+        attended = b.attended if output.kind.is_float else b.attended_q
+        yield self._partial_products(output, self._all_rows, attended, b.leaves, self._head_leaves)
         yield from self._add_up()
 
     def dense_feed_forward(self, layer: int) -> Iterator[Part]:
@@ -78,10 +87,10 @@ class Layers:
         b = self._buffers
         gate, up, down = (self._weights.matrix(role, layer) for role in ("gate", "up", "down"))
         yield self._norm(self._weights.vector("ffn_norm", layer), [gate, up])
-        yield self._product(gate, self._normed(gate), b.gate, barrier=False)
-        yield self._product(up, self._normed(up), b.up)
+        yield self._product(gate, self._all_rows, self._normed(gate), b.gate, barrier=False)
+        yield self._product(up, self._all_rows, self._normed(up), b.up)
         yield self._gated_hidden(down, b.n_rows)
-        yield self._partial_sums(down, b.hidden if down.kind.is_float else b.hidden_q, self._hidden_leaves)
+        yield self._partial_products(down, self._all_rows, self._hidden(down), b.leaves, self._hidden_leaves)
         yield from self._add_up()
 
     def mixture_of_experts(self, layer: int) -> Iterator[Part]:
@@ -89,118 +98,195 @@ class Layers:
         b = self._buffers
         router, gate, up, down = (self._weights.matrix(role, layer) for role in ("router", "gate", "up", "down"))
         yield self._norm(self._weights.vector("ffn_norm", layer), [router, gate, up])
-        yield self._product(router, b.normed, b.router_logits)
+        yield self._product(router, self._all_rows, b.normed, b.router_logits)
         yield self._route()
-        for matrix, out in ((gate, b.gate), (up, b.up)):
-            yield self._expert_product(matrix, self._normed(matrix), out, barrier=out is b.up)
+        pairs = Rows(b.expert_starts, taken=b.pair_rows, written=b.pairs)
+        yield self._product(gate, pairs, self._normed(gate), b.gate, barrier=False)
+        yield self._product(up, pairs, self._normed(up), b.up)
         yield self._gated_hidden(down, b.n_pairs)
-        yield self._expert_sums(down, b.hidden if down.kind.is_float else b.hidden_q)
+        yield self._expert_sums(down)
         yield from self._add_up()
 
     def head(self) -> list[Instruction]:
         """Logits of the wanted rows."""
         b, head = self._buffers, self._weights.matrix("head")
-        rows = memory.copy_rows(b.n_wanted[1:], b.x, b.x.strides[0], b.wanted, self.config.width, b.wanted_x)
+        rows = memory.copy_rows(
+            n_rows=b.n_wanted[1:],
+            x=b.x,
+            stride=b.x.strides[0],
+            x_rows=b.wanted,
+            width=self.config.width,
+            out=b.wanted_x,
+        )
         norm = self._norm_of(b.wanted_x, b.n_wanted, self._weights.vector("final_norm"), [head])
-        return [rows, norm, self._product(head, self._normed(head), b.logits, counts=b.n_wanted)]
+        wanted = Rows(b.n_wanted, b.identity, b.identity)
+        return [rows, norm, self._product(head, wanted, self._normed(head), b.logits)]
 
     def _normed(self, consumer: Matrix) -> Array:
         return self._buffers.normed if consumer.kind.is_float else self._buffers.normed_q
+
+    def _hidden(self, consumer: Matrix) -> Array:
+        return self._buffers.hidden if consumer.kind.is_float else self._buffers.hidden_q
 
     def _norm(self, weight: Floats, consumers: Sequence[Matrix]) -> Instruction:
         return self._norm_of(self._buffers.x, self._buffers.n_rows, weight, consumers)
 
     def _norm_of(self, x: Floats, counts: Ints, weight: Floats, consumers: Sequence[Matrix]) -> Instruction:
         """Normed rows in the forms that the consumers want."""
-        b, n_blocks = self._buffers, self.config.width // BLOCK
-        as_floats = b.normed if any(m.kind.is_float for m in consumers) else 0
-        quantized = b.normed_q if any(not m.kind.is_float for m in consumers) else 0
+        b = self._buffers
         return elementwise.norm(
-            counts[1:], x, x.strides[0], b.identity, weight, n_blocks, self._epsilon, as_floats, quantized
+            n_rows=counts[1:],
+            x=x,
+            x_stride=x.strides[0],
+            x_rows=b.identity,
+            weight=weight,
+            n_blocks=self.config.width // BLOCK,
+            epsilon=self._epsilon,
+            out_f32=b.normed if any(m.kind.is_float for m in consumers) else 0,
+            out_q=b.normed_q if any(not m.kind.is_float for m in consumers) else 0,
         )
 
-    def _product(
-        self,
-        matrix: Matrix,
-        x: Array,
-        out: Floats,
-        counts: Ints | None = None,
-        barrier: bool = True,
+    def _quantize_attended(self) -> Instruction:
+        b = self._buffers
+        return elementwise.quantize(
+            n_rows=b.n_rows[1:],
+            x=b.attended,
+            x_stride=b.attended.strides[0],
+            n_blocks=b.attended.shape[1] // BLOCK,
+            out_q=b.attended_q,
+        )
+
+    def _product(self, matrix: Matrix, rows: Rows, x: Array, out: Floats, barrier: bool = True) -> Instruction:
+        """out [rows, N] = matrix x rows."""
+        whole = self._whole.setdefault(matrix.n_blocks, np.array([0, matrix.n_blocks], np.int64))
+        return self._partial_products(matrix, rows, x, out[np.newaxis], whole, barrier)
+
+    def _partial_products(
+        self, matrix: Matrix, rows: Rows, x: Array, out: Floats, leaves: Ints, barrier: bool = True
     ) -> Instruction:
-        """out = matrix x rows."""
-        b = self._buffers
-        counts = b.n_rows if counts is None else counts
+        """out[i] [rows, N] = matrix x rows, over the columns of leaf i."""
         return matmul(matrix.kind)(
-            *(counts, x, x.strides[0], b.identity, matrix.packed, matrix.n_groups, matrix.n_blocks),
-            *(out, out.strides[0], b.identity, self._one_leaf(matrix.n_blocks), 1, 0, 1),
+            starts=rows.starts,
+            x=x,
+            x_stride=x.strides[0],
+            x_rows=rows.taken,
+            weights=matrix.packed,
+            n_groups=matrix.n_groups,
+            n_blocks=matrix.n_blocks,
+            out=out,
+            out_stride=out.strides[1],
+            out_rows=rows.written,
+            leaves=leaves,
+            n_leaves=len(leaves) - 1,
+            leaf_stride=out.strides[0],
+            n_experts=matrix.n_matrices,
             barrier=barrier,
         )
 
-    def _partial_sums(self, matrix: Matrix, x: Array, leaves: Ints) -> Instruction:
-        """leaves[i] = matrix x rows, over the columns of leaf i."""
-        b = self._buffers
-        return matmul(matrix.kind)(
-            *(b.n_rows, x, x.strides[0], b.identity, matrix.packed, matrix.n_groups, matrix.n_blocks),
-            *(b.leaves, b.leaves.strides[1], b.identity, leaves, self._shard.n_leaves, b.leaves.strides[0], 1),
-        )
-
-    def _expert_product(self, matrix: Matrix, x: Array, out: Floats, barrier: bool) -> Instruction:
-        """out[pair] = expert's matrix x row of the pair."""
-        b = self._buffers
-        return matmul(matrix.kind)(
-            *(b.expert_starts, x, x.strides[0], b.pair_rows, matrix.packed, matrix.n_groups, matrix.n_blocks),
-            *(out, out.strides[0], b.pairs, self._one_leaf(matrix.n_blocks), 1, 0, matrix.n_matrices),
-            barrier=barrier,
-        )
-
-    def _expert_sums(self, matrix: Matrix, x: Array) -> Instruction:
+    def _expert_sums(self, matrix: Matrix) -> Instruction:
         """leaves[i][row] = weighted sum over the row's experts, over the columns of leaf i."""
-        b = self._buffers
+        b, x = self._buffers, self._hidden(matrix)
         return matmul_weighted(matrix.kind)(
-            *(b.expert_starts, x, x.strides[0], b.pairs, matrix.packed, matrix.n_groups, matrix.n_blocks),
-            *(b.leaves, b.leaves.strides[1], b.pair_rows, self._hidden_leaves, self._shard.n_leaves),
-            *(b.leaves.strides[0], matrix.n_matrices, b.pair_factors, b.n_rows[1:]),
+            starts=b.expert_starts,
+            x=x,
+            x_stride=x.strides[0],
+            x_rows=b.pairs,
+            weights=matrix.packed,
+            n_groups=matrix.n_groups,
+            n_blocks=matrix.n_blocks,
+            out=b.leaves,
+            out_stride=b.leaves.strides[1],
+            out_rows=b.pair_rows,
+            leaves=self._hidden_leaves,
+            n_leaves=self._shard.n_leaves,
+            leaf_stride=b.leaves.strides[0],
+            n_experts=matrix.n_matrices,
+            factors=b.pair_factors,
+            n_rows=b.n_rows[1:],
         )
 
     def _route(self) -> Instruction:
-        b, c = self._buffers, self.config
+        """Each row's experts and their weights, as lists of pairs (row, expert)."""
+        b = self._buffers
         return routing.route(
-            *(b.n_rows[1:], b.router_logits, b.router_logits.strides[0], c.n_experts, c.n_active_experts),
-            *(b.expert_starts, b.pair_rows, b.pairs, b.pair_factors, b.chosen),
+            n_rows=b.n_rows[1:],
+            logits=b.router_logits,
+            stride=b.router_logits.strides[0],
+            n_experts=self.config.n_experts,
+            n_chosen=self.config.n_active_experts,
+            starts=b.expert_starts,
+            rows=b.pair_rows,
+            pairs=b.pairs,
+            factors=b.pair_factors,
+            chosen=b.chosen,
         )
 
     def _prepare_heads(self, layer: int) -> Instruction:
-        b, c = self._buffers, self.config
-        norms = [self._weights.vector(role, layer) if c.has_qk_norm else 0 for role in ("q_norm", "k_norm")]
-        return prepare_heads(self._cache.half, c.rope_pairs is RopePairs.ADJACENT)(
-            *(b.n_rows[1:], b.q, b.k, b.v, b.q.strides[0], b.k.strides[0]),
-            *(len(self._shard.heads), len(self._shard.kv_heads), c.head_width, *norms, self._epsilon),
-            *(self._rope.cos, self._rope.sin, b.rows, self._cache.keys(layer), self._cache.values(layer)),
+        """Head norms and RoPE; keys and values go into the cache."""
+        b, has_norms = self._buffers, self.config.has_qk_norm
+        return prepare_heads(self._cache.half, self.config.rope_pairs is RopePairs.ADJACENT)(
+            n_rows=b.n_rows[1:],
+            q=b.q,
+            k=b.k,
+            v=b.v,
+            q_stride=b.q.strides[0],
+            kv_stride=b.k.strides[0],
+            q_heads=len(self._shard.heads),
+            kv_heads=len(self._shard.kv_heads),
+            head_width=self.config.head_width,
+            q_norm=self._weights.vector("q_norm", layer) if has_norms else 0,
+            k_norm=self._weights.vector("k_norm", layer) if has_norms else 0,
+            epsilon=self._epsilon,
+            cos=self._rope.cos,
+            sin=self._rope.sin,
+            rows=b.rows,
+            k_cache=self._cache.keys(layer),
+            v_cache=self._cache.values(layer),
         )
 
     def _attend(self, layer: int) -> Instruction:
         b = self._buffers
         return attention(self._cache.half)(
-            *(b.n_rows[1:], b.q, b.q.strides[0], self.config.head_width, len(self._shard.kv_heads)),
-            *(self._head_groups, b.rows, self._cache.keys(layer), self._cache.values(layer)),
-            *(b.attended, b.attended.strides[0], b.scratch, b.scratch.strides[0], self._scale),
+            n_rows=b.n_rows[1:],
+            q=b.q,
+            q_stride=b.q.strides[0],
+            head_width=self.config.head_width,
+            kv_heads=len(self._shard.kv_heads),
+            head_groups=self._head_groups,
+            rows=b.rows,
+            k_cache=self._cache.keys(layer),
+            v_cache=self._cache.values(layer),
+            out=b.attended,
+            out_stride=b.attended.strides[0],
+            scratch=b.scratch,
+            scratch_stride=b.scratch.strides[0],
+            scale=self._scale,
         )
 
     def _gated_hidden(self, down: Matrix, counts: Ints) -> Instruction:
+        """silu(gate) * up in the form that `down` wants."""
         b, is_float = self._buffers, down.kind.is_float
         return elementwise.gated_hidden(
-            *(counts[1:], b.gate, b.up, b.gate.strides[0], b.gate.shape[1] // BLOCK),
-            *((b.hidden, 0) if is_float else (0, b.hidden_q)),
+            n_rows=counts[1:],
+            gate=b.gate,
+            up=b.up,
+            stride=b.gate.strides[0],
+            n_blocks=b.gate.shape[1] // BLOCK,
+            out_f32=b.hidden if is_float else 0,
+            out_q=0 if is_float else b.hidden_q,
         )
 
     def _add_up(self) -> Iterator[Part]:
         """Leaves to the rank's sum, the ranks' sums to one, that to the residual stream."""
         b, n_blocks = self._buffers, self.config.width // BLOCK
         yield elementwise.tree_sum(
-            b.n_rows[1:], b.leaves, b.leaves.strides[0], self._shard.n_leaves, n_blocks, self._rounding, b.sum
+            n_rows=b.n_rows[1:],
+            leaves=b.leaves,
+            leaf_stride=b.leaves.strides[0],
+            n_leaves=self._shard.n_leaves,
+            n_blocks=n_blocks,
+            rounding=self._rounding,
+            out=b.sum,
         )
         yield Exchange()
-        yield elementwise.add(b.n_rows[1:], b.x, b.sum, n_blocks)
-
-    def _one_leaf(self, n_blocks: int) -> Ints:
-        return self._whole.setdefault(n_blocks, np.array([0, n_blocks], np.int64))
+        yield elementwise.add(n_rows=b.n_rows[1:], x=b.x, y=b.sum, n_blocks=n_blocks)

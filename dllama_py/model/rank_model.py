@@ -79,7 +79,7 @@ class RankModel:
         """The best of a few streams over fresh memory; `ready` returns when all ranks have come there."""
         memory = np.ones(n_bytes, np.uint8)
         found = np.zeros((self._team.n_threads, 16), np.int32)
-        stream = Program([read_stream(memory, memory.nbytes, found)])
+        stream = Program([read_stream(x=memory, n_bytes=memory.nbytes, out=found)])
         best_s = math.inf
         for _ in range(READ_TRIES):
             ready()

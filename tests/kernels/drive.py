@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels import matmul as products
-from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, n_groups
-from dllama_py.kernels.pack import empty_packed, pack_rows, to_runs
+from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, n_groups, packed_bytes
+from dllama_py.kernels.pack import pack_rows, to_runs
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.team import Team
 
@@ -30,6 +30,11 @@ def untouched(*shape: int) -> Floats:
     return np.full(shape, QUIET_NAN).view(np.float32)
 
 
+def empty_packed(kind: FloatType, rows: int, n_blocks: int) -> Bytes:
+    """A packed matrix of zeros."""
+    return np.zeros(packed_bytes(kind, rows, n_blocks), np.uint8)
+
+
 def pack(kind: FloatType, weights: Bytes) -> Bytes:
     """File rows uint8 [N, row_bytes] -> packed."""
     runs = to_runs(kind, weights)
@@ -42,7 +47,7 @@ def quantize(team: Team, x: Floats) -> Bytes:
     """float32 [T, columns] -> uint8 [T, B * 48]."""
     n_blocks = x.shape[1] // 32
     out = np.full((x.shape[0], n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
-    run(team, elementwise.quantize(words(len(x)), x, x.strides[0], n_blocks, out))
+    run(team, elementwise.quantize(n_rows=words(len(x)), x=x, x_stride=x.strides[0], n_blocks=n_blocks, out_q=out))
     return out
 
 
@@ -70,8 +75,20 @@ def matmul_packed(team: Team, kind: FloatType, packed: Bytes, n: int, x: Floats,
     out = untouched(n_leaves, n_rows, n_groups(n) * 16)
     rows, rows_of_x = np.arange(n_rows), activation_rows(team, kind, x)
     call = products.matmul(kind)(
-        *(words(0, n_rows), rows_of_x, rows_of_x.strides[0], rows, packed, n_groups(n), x.shape[1] // 32),
-        *(out, out.strides[1], rows, words(*leaves), n_leaves, out.strides[0], 1),
+        starts=words(0, n_rows),
+        x=rows_of_x,
+        x_stride=rows_of_x.strides[0],
+        x_rows=rows,
+        weights=packed,
+        n_groups=n_groups(n),
+        n_blocks=x.shape[1] // 32,
+        out=out,
+        out_stride=out.strides[1],
+        out_rows=rows,
+        leaves=words(*leaves),
+        n_leaves=n_leaves,
+        leaf_stride=out.strides[0],
+        n_experts=1,
     )
     run(team, call)
     assert not out[..., n:].any(), "rows added to fill a group give zeros"
@@ -82,10 +99,18 @@ def norm(team: Team, x: Floats, numbers: Sequence[int], weight: Floats, epsilon:
     """rms norm of the rows x[numbers] -> float32 [n, columns], and uint8 [n, B * 48]."""
     n, n_blocks = len(numbers), x.shape[1] // 32
     floats, quantized = untouched(n, x.shape[1]), np.full((n, n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
-    epsilons = np.array([epsilon], np.float32)
-    rows = words(*numbers)
-    for out in ((floats, 0), (0, quantized)):
-        run(team, elementwise.norm(words(n), x, x.strides[0], rows, weight, n_blocks, epsilons, *out))
+    for out in ({"out_f32": floats}, {"out_q": quantized}):
+        call = elementwise.norm(
+            n_rows=words(n),
+            x=x,
+            x_stride=x.strides[0],
+            x_rows=words(*numbers),
+            weight=weight,
+            n_blocks=n_blocks,
+            epsilon=np.array([epsilon], np.float32),
+            **out,
+        )
+        run(team, call)
     return floats, quantized
 
 
@@ -93,7 +118,16 @@ def gated_hidden(team: Team, gate: Floats, up: Floats) -> tuple[Floats, Bytes]:
     """silu(gate) * up of rows [T, columns] -> float32 [T, columns], and uint8 [T, B * 48]."""
     n, n_blocks = len(gate), gate.shape[1] // 32
     floats, quantized = untouched(*gate.shape), np.full((n, n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
-    run(team, elementwise.gated_hidden(words(n), gate, up, gate.strides[0], n_blocks, floats, quantized))
+    call = elementwise.gated_hidden(
+        n_rows=words(n),
+        gate=gate,
+        up=up,
+        stride=gate.strides[0],
+        n_blocks=n_blocks,
+        out_f32=floats,
+        out_q=quantized,
+    )
+    run(team, call)
     return floats, quantized
 
 
@@ -101,7 +135,15 @@ def tree_sum(team: Team, leaves: Floats, rounding: int) -> Floats:
     """float32 [P, T, columns] -> [T, columns]."""
     n_leaves, n_rows, columns = leaves.shape
     out, scratch = untouched(n_rows, columns), leaves.copy()
-    call = elementwise.tree_sum(words(n_rows), scratch, scratch.strides[0], n_leaves, columns // 32, rounding, out)
+    call = elementwise.tree_sum(
+        n_rows=words(n_rows),
+        leaves=scratch,
+        leaf_stride=scratch.strides[0],
+        n_leaves=n_leaves,
+        n_blocks=columns // 32,
+        rounding=rounding,
+        out=out,
+    )
     run(team, call)
     return out
 
@@ -121,14 +163,35 @@ def mixture(
     rows, pairs = words(*[e[1] for e in entries]), words(*[e[1] * k + e[2] for e in entries])
     packed, rows_of_x = np.concatenate([pack(kind, w) for w in weights]), activation_rows(team, kind, x)
     products_out, sums = untouched(n_rows * k, n_groups(n) * 16), untouched(2, n_rows, n_groups(n) * 16)
-    inputs = (starts, rows_of_x, rows_of_x.strides[0], rows, packed, n_groups(n), n_blocks)
-    whole, halves = words(0, n_blocks), words(0, n_blocks // 2, n_blocks)
-    run(
-        team,
-        products.matmul(kind)(*inputs, products_out, products_out.strides[0], pairs, whole, 1, 0, n_experts),
-        products.matmul_weighted(kind)(
-            *(*inputs, sums, sums.strides[1], rows, halves, 2, sums.strides[0], n_experts),
-            *(np.array([e[3] for e in entries], np.float32), words(n_rows)),
-        ),
+    shared = {
+        "starts": starts,
+        "x": rows_of_x,
+        "x_stride": rows_of_x.strides[0],
+        "x_rows": rows,
+        "weights": packed,
+        "n_groups": n_groups(n),
+        "n_blocks": n_blocks,
+        "n_experts": n_experts,
+    }
+    each = products.matmul(kind)(
+        **shared,
+        out=products_out,
+        out_stride=products_out.strides[0],
+        out_rows=pairs,
+        leaves=words(0, n_blocks),
+        n_leaves=1,
+        leaf_stride=0,
     )
+    mixed = products.matmul_weighted(kind)(
+        **shared,
+        out=sums,
+        out_stride=sums.strides[1],
+        out_rows=rows,
+        leaves=words(0, n_blocks // 2, n_blocks),
+        n_leaves=2,
+        leaf_stride=sums.strides[0],
+        factors=np.array([e[3] for e in entries], np.float32),
+        n_rows=words(n_rows),
+    )
+    run(team, each, mixed)
     return products_out.reshape(n_rows, k, -1)[..., :n], sums[..., :n]

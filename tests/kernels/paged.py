@@ -63,8 +63,20 @@ def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups
     scratch = np.full(team.n_threads * n_bytes, 0xFF, np.uint8)
     scale = np.array([reference.attention_scale(width)], np.float32)
     call = attention.attention(cache.is_half)(
-        *(drive.words(len(rows)), q, q.strides[0], width, kv_heads, drive.words(*groups), cache.rows(rows)),
-        *(cache.keys, cache.values, out, out.strides[0], scratch, n_bytes, scale),
+        n_rows=drive.words(len(rows)),
+        q=q,
+        q_stride=q.strides[0],
+        head_width=width,
+        kv_heads=kv_heads,
+        head_groups=drive.words(*groups),
+        rows=cache.rows(rows),
+        k_cache=cache.keys,
+        v_cache=cache.values,
+        out=out,
+        out_stride=out.strides[0],
+        scratch=scratch,
+        scratch_stride=n_bytes,
+        scale=scale,
     )
     drive.run(team, call)
     return np.ascontiguousarray(out)
@@ -86,10 +98,24 @@ def prepare(
 ) -> Floats:
     """Stores keys and values; -> query heads float32 [T, H, E]. turns: cos and sin [positions, E/2]."""
     q, k, v = heads.q.copy(), heads.k.copy(), heads.v.copy()
-    norms = [0 if weight is None else weight for weight in (heads.q_norm, heads.k_norm)]
     call = prepare_heads(cache.is_half, adjacent)(
-        *(drive.words(len(rows)), q, k, v, q.strides[0], k.strides[0], q.shape[1], k.shape[1], q.shape[2]),
-        *(*norms, np.array([1e-6], np.float32), *turns, cache.rows(rows), cache.keys, cache.values),
+        n_rows=drive.words(len(rows)),
+        q=q,
+        k=k,
+        v=v,
+        q_stride=q.strides[0],
+        kv_stride=k.strides[0],
+        q_heads=q.shape[1],
+        kv_heads=k.shape[1],
+        head_width=q.shape[2],
+        q_norm=0 if heads.q_norm is None else heads.q_norm,
+        k_norm=0 if heads.k_norm is None else heads.k_norm,
+        epsilon=np.array([1e-6], np.float32),
+        cos=turns[0],
+        sin=turns[1],
+        rows=cache.rows(rows),
+        k_cache=cache.keys,
+        v_cache=cache.values,
     )
     drive.run(team, call)
     return q

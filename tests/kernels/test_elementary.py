@@ -10,22 +10,28 @@ from dllama_py.kernels import elementary, reference
 from dllama_py.kernels.program import argument, kernel
 from dllama_py.kernels.team import Team
 from dllama_py.kernels.vectors import load_f32, store_f32
+from dllama_py.kernels.words import Words
 from tests.kernels import drive
 from tests.kernels.samples import same_bits
 
 ONE_THREAD = Team(1)
 
 
-@kernel
+class Exp(Words):
+    X = "float32 [n]"
+    OUT = "float32 [n]"
+    N = "a multiple of 16"
+
+
+@kernel(Exp)
 def exp_of_all(args: int, thread: int, threads: int) -> None:
-    """Words: x, out float32 [n], n a multiple of 16."""
-    for i in range(0, 4 * argument(args, 2), 64):
-        store_f32(argument(args, 1) + i, elementary.exp(load_f32(argument(args, 0) + i)))
+    for i in range(0, 4 * argument(args, Exp.N), 64):
+        store_f32(argument(args, Exp.OUT) + i, elementary.exp(load_f32(argument(args, Exp.X) + i)))
 
 
 def fast_exp(x: Floats) -> Floats:
     out = drive.untouched(x.size)
-    drive.run(ONE_THREAD, exp_of_all(x, out, x.size))
+    drive.run(ONE_THREAD, exp_of_all(x=x, out=out, n=x.size))
     return out
 
 

@@ -85,12 +85,12 @@ def test_a_scale_that_vanishes_as_a_half_leaves_positive_zeros(team: Team) -> No
 def test_additions_change_the_first_operand(team: Team) -> None:
     x, y = random(3, 64, seed=7), random(3, 64, seed=8)
     expected = x + y
-    drive.run(team, elementwise.add(drive.words(3), x, y, 2))
+    drive.run(team, elementwise.add(n_rows=drive.words(3), x=x, y=y, n_blocks=2))
     assert same_bits(x, expected)
 
 
 def test_rows_beyond_the_step_are_left_alone(team: Team) -> None:
     x, y = random(3, 64, seed=9), random(3, 64, seed=10)
     kept = x[2].copy()
-    drive.run(team, elementwise.add(drive.words(2), x, y, 2))
+    drive.run(team, elementwise.add(n_rows=drive.words(2), x=x, y=y, n_blocks=2))
     assert same_bits(x[2], kept)

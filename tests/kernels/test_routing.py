@@ -19,7 +19,18 @@ def routed(team: Team, logits: Floats, k: int) -> list[Choice]:
     n, n_experts = logits.shape
     starts, rows, pairs = drive.words(*[-1] * (n_experts + 1)), drive.words(*[-1] * n * k), drive.words(*[-1] * n * k)
     factors, chosen = drive.untouched(n * k), drive.words(*[-1] * n * k)
-    call = route(drive.words(n), logits, logits.strides[0], n_experts, k, starts, rows, pairs, factors, chosen)
+    call = route(
+        n_rows=drive.words(n),
+        logits=logits,
+        stride=logits.strides[0],
+        n_experts=n_experts,
+        n_chosen=k,
+        starts=starts,
+        rows=rows,
+        pairs=pairs,
+        factors=factors,
+        chosen=chosen,
+    )
     drive.run(team, call)
     assert (starts[0], starts[-1]) == (0, n * k)
     result: dict[int, tuple[int, np.float32]] = {}

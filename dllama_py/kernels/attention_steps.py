@@ -1,0 +1,193 @@
+"""The steps of attention for one tile of queries: scores of a page, weights of a query, values of a head.
+
+A step is compiled for each height of a tile and for both types of the cache (`half`, a Constant). Those "of few"
+are for one or two queries: these leave room for four vectors each, which hides the latency of fma.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dllama_py.kernels.constants import number_of
+from dllama_py.kernels.elementary import LOWEST, ONE, exp
+from dllama_py.kernels.layout import PAGE
+from dllama_py.kernels.program import argument
+from dllama_py.kernels.tiles import row_addresses, rows_add_f32, rows_fma_at, rows_store
+from dllama_py.kernels.vectors import (
+    add_f32,
+    first_lanes,
+    get_f32,
+    get_i64,
+    load_f16,
+    load_f32,
+    max_f32,
+    max_lanes,
+    mul_f32,
+    set_f32,
+    splat_f32,
+    store_f32,
+    sub_f32,
+    sum_lanes,
+    zero_f32,
+)
+from dllama_py.kernels.words import Words
+
+# Scratch of a thread: for each query of a tile its list entries, then its scores.
+SCORES, QUERIES, OUTPUTS, LENGTHS, TOTALS = 0, 64, 128, 192, 256
+
+
+class Attention(Words):
+    """H, K: query and KV heads of this rank."""
+
+    N_ROWS = "int64 [1], rows of the step"
+    Q = "float32 [n_rows, H, E]"
+    Q_STRIDE = "bytes from row to row"
+    HEAD_WIDTH = "E"
+    KV_HEADS = "K"
+    HEAD_GROUPS = "int64 [K + 1], borders of the query heads of each KV head"
+    ROWS = "int64 [n_rows, 2], position of each row and address of its slot's page table"
+    K_CACHE = "keys of the layer, float16 or float32 [pages, K, E, 64]"
+    V_CACHE = "values of the layer, float16 or float32 [pages, K, 64, E]"
+    OUT = "float32 [n_rows, H, E]"
+    OUT_STRIDE = "bytes from row to row"
+    SCRATCH = "uint8 [threads, scratch_bytes(context)]"
+    SCRATCH_STRIDE = "bytes a thread"
+    SCALE = "float32 [1], 1 / sqrt(E)"
+
+
+class Queries(NamedTuple):
+    """The queries of a tile: where the thread's scratch lists them, how many, positions of the longest."""
+
+    lists: int
+    n: int
+    longest: int
+
+
+@njit(forceinline=True)
+def listed(zero: Any, queries: Queries, addresses: int) -> Any:
+    """A tile of the addresses in one of the lists."""
+    return row_addresses(zero, 0, 1, queries.lists + addresses, queries.n - 1)
+
+
+@njit(forceinline=True)
+def load_keys(half: Any, args: int, page_head: int, e: int, first: int) -> Any:
+    """Element e of 16 keys of a page, from position `first` of the page on."""
+    keys, width = argument(args, Attention.K_CACHE), argument(args, Attention.HEAD_WIDTH)
+    return load_cached(half, keys, (page_head * width + e) * PAGE + first)
+
+
+@njit(forceinline=True)
+def load_values(half: Any, args: int, page_head: int, j: int, element: int) -> Any:
+    """16 elements of the value at position j of a page, from `element` on."""
+    values, width = argument(args, Attention.V_CACHE), argument(args, Attention.HEAD_WIDTH)
+    return load_cached(half, values, (page_head * PAGE + j) * width + element)
+
+
+@njit(error_model="numpy")
+def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
+    """Products of the queries with the 64 keys of a page. `place`: (page and head in the cache, page in the slot)."""
+    page_head, page = place
+    q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
+    for first in range(0, PAGE, 16):
+        tile = zero
+        for e in range(argument(args, Attention.HEAD_WIDTH)):
+            tile = rows_fma_at(tile, load_keys(half, args, page_head, e, first), q, 4 * e)
+        rows_store(scores, (page * PAGE + first) * 4, tile)
+
+
+@njit(error_model="numpy")
+def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
+    """As score_page, all 64 positions side by side."""
+    page_head, page = place
+    q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
+    a = b = c = d = zero
+    for e in range(argument(args, Attention.HEAD_WIDTH)):
+        a = rows_fma_at(a, load_keys(half, args, page_head, e, 0), q, 4 * e)
+        b = rows_fma_at(b, load_keys(half, args, page_head, e, 16), q, 4 * e)
+        c = rows_fma_at(c, load_keys(half, args, page_head, e, 32), q, 4 * e)
+        d = rows_fma_at(d, load_keys(half, args, page_head, e, 48), q, 4 * e)
+    rows_store(scores, page * PAGE * 4, a)
+    rows_store(scores, page * PAGE * 4 + 64, b)
+    rows_store(scores, page * PAGE * 4 + 128, c)
+    rows_store(scores, page * PAGE * 4 + 192, d)
+
+
+@njit(error_model="numpy")
+def sum_values(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
+    """16 elements of all weighted values. `place`: (page table, KV head, first element)."""
+    table, kv_head, i = place
+    weights, total = listed(zero, queries, SCORES), zero
+    for page in range((queries.longest + PAGE - 1) // PAGE):
+        page_head = get_i64(table + 8 * page) * argument(args, Attention.KV_HEADS) + kv_head
+        tile = zero
+        for j in range(min(PAGE, queries.longest - page * PAGE)):
+            tile = rows_fma_at(tile, load_values(half, args, page_head, j, i), weights, (page * PAGE + j) * 4)
+        total = rows_add_f32(total, tile)
+    rows_store(listed(zero, queries, OUTPUTS), 4 * i, total)
+
+
+@njit(error_model="numpy")
+def sum_values_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
+    """As sum_values for 64 elements side by side; where the head ends sooner, its last 16 are repeated."""
+    table, kv_head, i = place
+    weights, last = listed(zero, queries, SCORES), argument(args, Attention.HEAD_WIDTH) - 16
+    i1, i2, i3 = min(i + 16, last), min(i + 32, last), min(i + 48, last)
+    total = total1 = total2 = total3 = zero
+    for page in range((queries.longest + PAGE - 1) // PAGE):
+        page_head = get_i64(table + 8 * page) * argument(args, Attention.KV_HEADS) + kv_head
+        a = b = c = d = zero
+        for j in range(min(PAGE, queries.longest - page * PAGE)):
+            weight = (page * PAGE + j) * 4
+            a = rows_fma_at(a, load_values(half, args, page_head, j, i), weights, weight)
+            b = rows_fma_at(b, load_values(half, args, page_head, j, i1), weights, weight)
+            c = rows_fma_at(c, load_values(half, args, page_head, j, i2), weights, weight)
+            d = rows_fma_at(d, load_values(half, args, page_head, j, i3), weights, weight)
+        total, total1 = rows_add_f32(total, a), rows_add_f32(total1, b)
+        total2, total3 = rows_add_f32(total2, c), rows_add_f32(total3, d)
+    out = listed(zero, queries, OUTPUTS)
+    rows_store(out, 4 * i, total)
+    rows_store(out, 4 * i1, total1)
+    rows_store(out, 4 * i2, total2)
+    rows_store(out, 4 * i3, total3)
+
+
+@njit(forceinline=True)
+def load_cached(half: Any, cache: int, element: int) -> Any:
+    """16 elements of the cache, widened."""
+    if number_of(half):
+        return load_f16(cache + 2 * element)
+    return load_f32(cache + 4 * element)
+
+
+@njit(error_model="numpy")
+def weigh(args: int, lists: int, i: int, n_pages: int) -> None:
+    """Scores of query i become exp(score * scale - max), 0 beyond its length; their sum goes to its total."""
+    scores, length = get_i64(lists + SCORES + 8 * i), get_i64(lists + LENGTHS + 8 * i)
+    scale = get_f32(argument(args, Attention.SCALE))
+    best = splat_f32(LOWEST)
+    for position in range(0, n_pages * PAGE, 16):
+        v = mul_f32(load_f32(scores + 4 * position), splat_f32(scale))
+        v = first_lanes(v, length - position, splat_f32(LOWEST))
+        store_f32(scores + 4 * position, v)
+        best = max_f32(best, v)
+    highest = splat_f32(max_lanes(best))
+    total = np.float32(0)
+    for page in range(n_pages):
+        tile = zero_f32()
+        for position in range(page * PAGE, page * PAGE + PAGE, 16):
+            v = exp(sub_f32(load_f32(scores + 4 * position), highest))
+            v = first_lanes(v, length - position, zero_f32())
+            store_f32(scores + 4 * position, v)
+            tile = add_f32(tile, v)
+        total += sum_lanes(tile)
+    set_f32(lists + TOTALS + 4 * i, total)
+
+
+@njit(error_model="numpy")
+def divide(args: int, lists: int, i: int) -> None:
+    """The summed values of query i times 1 / (sum of its weights)."""
+    out = get_i64(lists + OUTPUTS + 8 * i)
+    inverse = splat_f32(ONE / get_f32(lists + TOTALS + 4 * i))
+    for e in range(0, argument(args, Attention.HEAD_WIDTH) * 4, 64):
+        store_f32(out + e, mul_f32(load_f32(out + e), inverse))
