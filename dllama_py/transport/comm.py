@@ -1,7 +1,8 @@
 """What the ranks of a world say to each other, whatever carries it; and the world of one.
 
 Buffers are C-contiguous numpy arrays of any type. They travel as bytes, in both directions into memory that the
-caller owns; the receiver knows the length beforehand and a message of another length is an error.
+caller owns; the receiver knows the length beforehand and a message of another length is an error (in a broadcast as
+far as the library notices).
 """
 
 import socket
@@ -39,7 +40,11 @@ class Comm(Protocol):
         """Fill the buffer with one message; sleeps while it waits."""
 
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
-        """Send and receive at once, spinning: the two buffers may differ in length and must not overlap."""
+        """Send and receive at once, spinning: the two buffers may differ in length and must not overlap.
+
+        It begins a step, which the next `broadcast_idle` ends; within one, a partner that gives no sign of life for
+        too long is a ClusterError.
+        """
 
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         """The root's bytes into every rank's buffer, spinning."""

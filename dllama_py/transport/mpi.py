@@ -2,11 +2,16 @@
 
 Only the buffer calls of mpi4py are used. Messages above a limit go in pieces, since the count of a classic MPI call
 is a signed 32-bit number and some libraries still stop there.
+
+A frozen rank or a cut link makes no error: the others would wait for ever. So a wait within a step (from an exchange
+to the next `broadcast_idle`) has an end. Whoever has waited for half of it asks its partner for a sign of life, which a
+rank that is itself waiting gives; so only a rank that neither waits nor comes is held to be lost, and the innocent
+ones between it and others are not. Loading, compiling and idling may take any time.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, NoReturn, ParamSpec
 
@@ -15,6 +20,7 @@ import numpy as np
 
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, PeerLost
+from dllama_py.transport.silence import PATIENCE, Silence, patience_of
 
 mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the library its locks
 
@@ -25,7 +31,9 @@ SPIN_S = 0.002
 FIRST_SLEEP_S = 0.00005
 LONGEST_SLEEP_S = 0.005
 NAME_BYTES = 256
-TAG = 7
+TAG, ASK, ANSWER = 7, 8, 9
+POLLS_PER_LOOK = 64
+MISMATCH = "the ranks run different programs or settings; install the same version on every host"
 
 Arguments = ParamSpec("Arguments")
 
@@ -33,13 +41,15 @@ Arguments = ParamSpec("Arguments")
 def _explained(
     method: Callable[Concatenate["MpiComm", Arguments], None],
 ) -> Callable[Concatenate["MpiComm", Arguments], None]:
-    """Turn a failed MPI call into PeerLost."""
+    """Turn a failed MPI call into an error that names its cause as far as it is known."""
 
     @wraps(method)
     def call(self: "MpiComm", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             method(self, *args, **kwargs)
         except MPI.Exception as error:
+            if error.Get_error_class() == MPI.ERR_TRUNCATE:
+                raise ClusterError(f"a message came that is longer than expected: {MISMATCH}") from error
             reason = error.Get_error_string().splitlines()[0]
             raise PeerLost(f"lost touch with another rank during {method.__name__}: {reason}") from error
 
@@ -47,12 +57,17 @@ def _explained(
 
 
 class MpiComm:
-    """The ranks of one mpirun job. `chunk_bytes` is the longest single message."""
+    """The ranks of one mpirun job. `chunk_bytes` is the longest single message. `patience_s`: how long a rank within a
+    step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the environment.
+    """
 
-    def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, chunk_bytes: int = CHUNK_BYTES, patience_s: float | None = None) -> None:
         self._world = MPI.COMM_WORLD
         self._status = MPI.Status()
         self._chunk_bytes = chunk_bytes
+        self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
+        self._is_in_step = False
+        self._sign = bytearray(1)  # the content of questions and answers, which says nothing
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
         self.hosts = self._gather_hosts()
@@ -71,40 +86,31 @@ class MpiComm:
     @_explained
     def recv(self, buffer: Buffer, source: int) -> None:
         for chunk in self._chunks(buffer):
-            _wait_idle(self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), source, TAG), self._status)
+            self._wait_idle(self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), source, TAG), source)
             self._check_length(chunk.nbytes)
 
     @_explained
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
-        if send.nbytes > self._chunk_bytes or receive.nbytes > self._chunk_bytes:
-            self._exchange_chunks(send, receive, partner)
-            return
-        self._world.Sendrecv(
-            (send, send.nbytes, MPI.BYTE),
-            partner,
-            TAG,
-            (receive, receive.nbytes, MPI.BYTE),
-            partner,
-            TAG,
-            self._status,
-        )
-        self._check_length(receive.nbytes)
-
-    def _exchange_chunks(self, send: Buffer, receive: Buffer, partner: int) -> None:
-        """All pieces are under way at once; MPI keeps those of one direction in order."""
-        requests = [self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), partner, TAG) for chunk in self._chunks(receive)]
-        requests += [self._world.Isend((chunk, chunk.nbytes, MPI.BYTE), partner, TAG) for chunk in self._chunks(send)]
-        MPI.Request.Waitall(requests)
+        self._is_in_step = True
+        chunks = self._chunks(receive)
+        arriving = [self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), partner, TAG) for chunk in chunks]
+        leaving = [self._world.Isend((chunk, chunk.nbytes, MPI.BYTE), partner, TAG) for chunk in self._chunks(send)]
+        for request, chunk in zip(arriving, chunks, strict=True):
+            self._spin(request, partner)
+            self._check_length(chunk.nbytes)
+        for request in leaving:
+            self._spin(request, partner)
 
     @_explained
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         for chunk in self._chunks(buffer):
-            self._world.Bcast((chunk, chunk.nbytes, MPI.BYTE), root)
+            self._spin(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root))
 
     @_explained
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
+        self._is_in_step = False
         for chunk in self._chunks(buffer):
-            _wait_idle(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root), self._status)
+            self._wait_idle(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root))
 
     def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
         if self.rank != root:
@@ -119,42 +125,76 @@ class MpiComm:
 
     @_explained
     def barrier(self) -> None:
-        _wait_idle(self._world.Ibarrier(), self._status)
+        self._wait_idle(self._world.Ibarrier())
 
     def abort(self, code: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller has said why; the library would add a riddle
         self._world.Abort(code)
         os._exit(code)  # for libraries whose abort returns
 
-    def _chunks(self, buffer: Buffer) -> Iterator[Buffer]:
+    def _chunks(self, buffer: Buffer) -> Sequence[Buffer]:
         """The buffer in messages; an empty buffer is one empty message."""
         if not buffer.flags.c_contiguous:
             raise ValueError("only contiguous buffers travel")
         if buffer.nbytes <= self._chunk_bytes:
-            yield buffer
-            return
+            return (buffer,)
         flat = buffer.reshape(-1).view(np.uint8)
-        for start in range(0, flat.size, self._chunk_bytes):
-            yield flat[start : start + self._chunk_bytes]
+        return [flat[start : start + self._chunk_bytes] for start in range(0, flat.size, self._chunk_bytes)]
 
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self._status.Get_count(MPI.BYTE)) != expected_bytes:
             raise ClusterError(
                 f"rank {self._status.Get_source()} sent {received} bytes where {expected_bytes} were expected: "
-                "the ranks run different programs or settings; install the same version on every host"
+                f"{MISMATCH}"
             )
 
+    def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
+        """Until the request is done, leaving the core to whoever else wants it."""
+        silence: Silence | None = None
+        polls = 0
+        while not request.Test(self._status):
+            os.sched_yield()
+            polls += 1
+            if polls % POLLS_PER_LOOK == 0:
+                silence = silence or Silence()
+                self._look_round(silence, partner)
 
-def _wait_idle(request: MPI.Request, status: MPI.Status) -> None:
-    """Spin for a moment, as within a token; then sleep in growing steps, so that an idle rank leaves its core."""
-    spin_until = time.monotonic() + SPIN_S
-    while not request.Test(status):
-        if time.monotonic() > spin_until:
-            break
-        os.sched_yield()
-    else:
-        return
-    sleep_s = FIRST_SLEEP_S
-    while not request.Test(status):
-        time.sleep(sleep_s)
-        sleep_s = min(sleep_s * 1.25, LONGEST_SLEEP_S)
+    def _wait_idle(self, request: MPI.Request, partner: int | None = None) -> None:
+        """Spin for a moment, as within a token; then sleep in growing steps, so that an idle rank leaves its core."""
+        spin_until = time.monotonic() + SPIN_S
+        while not request.Test(self._status):
+            if time.monotonic() > spin_until:
+                break
+            os.sched_yield()
+        else:
+            return
+        silence, sleep_s = Silence(), FIRST_SLEEP_S
+        while not request.Test(self._status):
+            self._look_round(silence, partner)
+            time.sleep(sleep_s)
+            sleep_s = min(sleep_s * 1.25, LONGEST_SLEEP_S)
+
+    def _look_round(self, silence: Silence, partner: int | None) -> None:
+        """Part of every long wait: answers others; within a step ClusterError when the partner seems lost."""
+        while (other := self._took_sign(MPI.ANY_SOURCE, ASK)) is not None:
+            self._world.Send((self._sign, 1, MPI.BYTE), other, ANSWER)
+        if partner is None or not self._is_in_step or not self._patience_s:
+            return
+        if self._took_sign(partner, ANSWER) is not None:
+            silence.restart()
+        elif silence.look() >= self._patience_s:
+            raise ClusterError(
+                f"no sign of life from rank {partner} on {self.hosts[partner]} for {silence.seconds:.0f} s: "
+                f"it is frozen or the link is cut; look at that host ({PATIENCE} sets the time, 0 waits for ever)"
+            )
+        elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
+            silence.was_asked = True
+            self._world.Isend((self._sign, 1, MPI.BYTE), partner, ASK)
+
+    def _took_sign(self, source: int, tag: int) -> int | None:
+        """Whose question or answer it was; None if there was none."""
+        if not self._world.Iprobe(source, tag, self._status):
+            return None
+        other = self._status.Get_source()
+        self._world.Recv((self._sign, 1, MPI.BYTE), other, tag)
+        return other

@@ -2,6 +2,7 @@
 """Real mpirun jobs of 4 ranks that end badly; the program is programs/exchange.py."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ DEADLINE_S = 15
 class Job:
     """One mpirun of the program, its output, and the process ids of its ranks and their watchers."""
 
-    def __init__(self, folder: Path, event: str) -> None:
+    def __init__(self, folder: Path, event: str, patience_s: str) -> None:
         self.folder = folder
         mpirun = Path(sys.executable).with_name("mpirun")
         self.process = subprocess.Popen(
@@ -27,6 +28,7 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, "DLLAMA_PATIENCE_S": patience_s},
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
@@ -61,8 +63,8 @@ def _lives(pid: int) -> bool:
 def start(tmp_path: Path) -> Iterator[type[Job]]:
     jobs: list[Job] = []
 
-    def begin(event: str) -> Job:
-        jobs.append(Job(tmp_path, event))
+    def begin(event: str, patience_s: str = "60") -> Job:
+        jobs.append(Job(tmp_path, event, patience_s))
         return jobs[-1]
 
     yield begin  # type: ignore[misc]
@@ -84,6 +86,26 @@ def test_a_killed_rank_is_named_once(start: type[Job], number: int, name: str) -
     (line,) = errors.splitlines()
     assert line.startswith("rank 2 on ")
     assert f"was killed by signal {number} ({name}): " in line
+
+
+def test_a_frozen_rank_is_named_by_those_who_wait_for_it(start: type[Job]) -> None:
+    job = start("wait", "2")
+    os.kill(job.ranks()[2], signal.SIGSTOP)
+    code, output, errors = job.end()
+    assert (code, output) == (3, "")
+    assert errors
+    for line in errors.splitlines():  # it has two partners; ranks that wait for these say nothing
+        assert re.match(r"rank [03] on .*: no sign of life from rank 2 on .* for 2 s: it is frozen or the link", line)
+
+
+def test_a_job_that_was_stopped_and_goes_on_ends_well(start: type[Job]) -> None:
+    job = start("done later", "2")
+    ranks = job.ranks()
+    for number, pause_s in ((signal.SIGSTOP, 3.0), (signal.SIGCONT, 0.0)):
+        for pid in ranks:
+            os.kill(pid, number)
+        time.sleep(pause_s)
+    assert job.end() == (0, "", "")
 
 
 def test_an_exception_is_told_once_with_its_traceback(start: type[Job]) -> None:

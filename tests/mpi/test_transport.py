@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from dllama_py.errors import InputError
+from dllama_py.errors import ClusterError, InputError
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import AgreedFailure, agreed
 from dllama_py.transport.metered import MeteredComm, Traffic
@@ -66,6 +66,33 @@ def test_messages_above_the_limit_go_in_pieces(comm: Comm) -> None:
     pieces.exchange(message[:n_own], received[:n_partner], partner)
     assert received[:n_partner].tobytes() == message[:n_partner].tobytes()
     assert not received[n_partner:].any()
+
+
+@pytest.mark.mpi(sizes=(2, 4, 8))
+@pytest.mark.parametrize("way", ["exchange", "recv", "exchange in pieces"])
+@pytest.mark.parametrize(
+    ("expected", "finding"), [(4500, "longer than expected"), (5100, "5000 bytes where 5100|904 bytes where 1004")]
+)
+def test_a_message_of_another_length_is_a_difference_of_programs(
+    comm: Comm, way: str, expected: int, finding: str
+) -> None:
+    """Odd ranks expect what even ones do not send."""
+    pieces = MpiComm(chunk_bytes=1024 if way == "exchange in pieces" else 10_000)
+    message, partner = np.zeros(5000, np.uint8), comm.rank ^ 1
+
+    def meet(buffer: np.ndarray) -> None:
+        if way == "recv" and comm.rank % 2:
+            pieces.recv(buffer, partner)
+        elif way == "recv":
+            pieces.send(message, partner)
+        else:
+            pieces.exchange(message, buffer, partner)
+
+    if comm.rank % 2 == 0:
+        meet(np.empty(5000, np.uint8))
+        return
+    with pytest.raises(ClusterError, match=f"({finding}).*the ranks run different programs or settings"):
+        meet(np.empty(expected, np.uint8))
 
 
 def test_gather_takes_unequal_buffers(comm: Comm) -> None:

@@ -1,4 +1,7 @@
-"""A rank that exchanges for ever until something happens to it: python exchange.py FOLDER raise|usage|done|wait."""
+"""A rank that exchanges until something happens to it: python exchange.py FOLDER EVENT.
+
+Events: raise, usage, done, done later, wait (for what the test does to it).
+"""
 
 import os
 import sys
@@ -41,7 +44,7 @@ def exchange(comm: "Comm", event: str) -> None:
     with agreed(comm):
         if event == "usage" and comm.rank == 0:
             raise UsageError("no such model")
-    for distance in [1, 2] * 20_000:
+    for distance in [1, 2] * (1000 if event == "done later" else 20_000):
         comm.exchange(values, received, comm.rank ^ distance)
         time.sleep(0.001)
         if event == "raise" and comm.rank == 2:
