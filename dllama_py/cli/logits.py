@@ -1,6 +1,8 @@
 """Mode `logits`: raw logits at every position of given ids, for comparison with other programs."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,20 +34,22 @@ def run(arguments: argparse.Namespace) -> int:
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
         check_prompt(ids, orders)
-        files.append(_open(out))
+        with _writing(out):  # told before anything is computed
+            files.append(open(out, "wb"))
 
     with running_engine(arguments, check) as engine:
         if engine is not None:
-            with files[0] as file:
-                sequence = CachedSequence(engine.runner, slot=0)
-                sequence.start(ids)
-                np.save(file, np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)]))  # [T, V]
+            sequence = CachedSequence(engine.runner, slot=0)
+            sequence.start(ids)
+            logits = np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)])  # [T, V]
+            with _writing(out), files[0] as file:
+                np.save(file, logits)
     return 0
 
 
-def _open(path: Path) -> BinaryIO:
-    """Before anything is computed, so that a path that cannot be written is told at once."""
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        return open(path, "wb")
+        yield
     except OSError as error:
-        raise UsageError(f"--out {path}: cannot be written ({error.strerror}); choose another file") from None
+        raise UsageError(f"--out {path}: cannot be written ({error.strerror or error}); choose another file") from None

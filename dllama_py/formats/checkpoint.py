@@ -75,7 +75,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     path = Path(path)
     if path.is_dir():
         return huggingface.open_folder(path)
-    if not path.exists():
+    if not path.is_file():  # a pipe would be waited for
         raise InputError(f"{path}: there is no such file or folder; give a .m file, a GGUF file or a model folder")
     file = MappedFile(path)
     refuse_stranger(file)

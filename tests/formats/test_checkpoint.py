@@ -1,6 +1,8 @@
 # python -m pytest tests/formats/test_checkpoint.py
 """The door: what a file is follows from its content, and what is no model is said by name."""
 
+import os
+
 import pytest
 
 from dllama_py.errors import InputError, UsageError
@@ -40,6 +42,13 @@ def test_names_do_not_matter(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="there is no such file or folder"):
         open_checkpoint(tmp_path / "nowhere")
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="there is no such file or folder"):
+        open_checkpoint(tmp_path / "pipe")
 
 
 def test_releasing_pages_leaves_everything_readable(tmp_path_factory):
