@@ -1,4 +1,7 @@
-"""Halves and bfloats as LLVM code: exact widening, narrowing to nearest even, with and without F16C."""
+"""Halves and bfloats as LLVM code: exact widening, narrowing to nearest even, with and without F16C.
+
+What is not a number stays so: its sign and upper bits are kept, it becomes quiet (as IEEE 754 and F16C have it).
+"""
 
 from typing import Any
 
@@ -6,6 +9,8 @@ from llvmlite import ir
 
 from dllama_py.kernels.codegen import HALF, LANES, VF32, VI16, VI32, const, load, store
 from dllama_py.kernels.features import HAS_HALF_CONVERSION
+
+INFINITY, QUIET = 0x7F800000, 0x00400000  # bits of float32: above INFINITY is not a number
 
 
 def widen_half(builder: Any, bits: Any) -> Any:
@@ -16,13 +21,16 @@ def widen_half(builder: Any, bits: Any) -> Any:
     sign = builder.shl(builder.and_(wide, const(VI32, 0x8000)), const(VI32, 16))
     magnitude = builder.shl(builder.and_(wide, const(VI32, 0x7FFF)), const(VI32, 13))
     scaled = builder.bitcast(builder.fmul(builder.bitcast(magnitude, VF32), const(VF32, 2.0**112)), VI32)
-    special = builder.icmp_unsigned(">=", magnitude, const(VI32, 0x7C00 << 13))
-    scaled = builder.select(special, builder.or_(scaled, const(VI32, 0x7F800000)), scaled)
+    infinity = const(VI32, 0x7C00 << 13)
+    special = builder.icmp_unsigned(">=", magnitude, infinity)
+    scaled = builder.select(special, builder.or_(scaled, const(VI32, INFINITY)), scaled)
+    not_number = builder.icmp_unsigned(">", magnitude, infinity)
+    scaled = builder.select(not_number, builder.or_(scaled, const(VI32, QUIET)), scaled)
     return builder.bitcast(builder.or_(scaled, sign), VF32)
 
 
 def narrow_half(builder: Any, v: Any) -> Any:
-    """<16 x float> of magnitude at most 65504 -> <16 x i16>, to nearest even."""
+    """<16 x float> of magnitude at most 65504, or not a number -> <16 x i16>, to nearest even."""
     if HAS_HALF_CONVERSION:
         return builder.bitcast(builder.fptrunc(v, ir.VectorType(HALF, LANES)), VI16)
     bits = builder.bitcast(v, VI32)
@@ -35,20 +43,30 @@ def narrow_half(builder: Any, v: Any) -> Any:
     shifted = builder.fadd(builder.bitcast(magnitude, VF32), const(VF32, 0.5))
     subnormal = builder.sub(builder.bitcast(shifted, VI32), const(VI32, 0x3F000000))
     is_small = builder.icmp_unsigned("<", magnitude, const(VI32, 113 << 23))
-    return builder.trunc(builder.or_(builder.select(is_small, subnormal, normal), sign), VI16)
+    half = builder.select(is_small, subnormal, normal)
+    quiet = builder.or_(builder.lshr(magnitude, const(VI32, 13)), const(VI32, 0x7E00))
+    half = builder.select(_is_not_number(builder, magnitude), builder.and_(quiet, const(VI32, 0x7FFF)), half)
+    return builder.trunc(builder.or_(half, sign), VI16)
+
+
+def _is_not_number(builder: Any, magnitude: Any) -> Any:
+    return builder.icmp_unsigned(">", magnitude, const(VI32, INFINITY))
 
 
 def saturate_half(builder: Any, v: Any) -> Any:
+    """Beyond 65504, infinite too, becomes 65504; what is not a number stays."""
     low = builder.select(builder.fcmp_ordered("<", v, const(VF32, -65504.0)), const(VF32, -65504.0), v)
     return builder.select(builder.fcmp_ordered(">", low, const(VF32, 65504.0)), const(VF32, 65504.0), low)
 
 
 def bits_rounded_to_bf16(builder: Any, v: Any) -> Any:
-    """The bits of v rounded to nearest even at the upper 16; the lower 16 are zero."""
+    """The bits of v rounded to nearest even at the upper 16; the lower 16 are zero. Infinities stay."""
     bits = builder.bitcast(v, VI32)
     odd = builder.and_(builder.lshr(bits, const(VI32, 16)), const(VI32, 1))
     rounded = builder.add(builder.add(bits, const(VI32, 0x7FFF)), odd)
-    return builder.and_(rounded, const(VI32, -0x10000))
+    magnitude = builder.and_(bits, const(VI32, 0x7FFFFFFF))
+    kept = builder.select(_is_not_number(builder, magnitude), builder.or_(bits, const(VI32, QUIET)), rounded)
+    return builder.and_(kept, const(VI32, -0x10000))
 
 
 def load_bfloats(builder: Any, address: Any) -> Any:

@@ -37,11 +37,13 @@ def round_f16(x: Floats) -> Floats:
 
 
 def round_bf16(x: Floats) -> Floats:
-    """float32 of any shape -> the nearest bf16 numbers, ties to even, as float32."""
+    """float32 of any shape -> the nearest bf16 numbers, ties to even, as float32. A NaN keeps its upper bits, quiet."""
     upper = (x.view(np.uint32) >> 16).astype(np.uint64)
     rest = x.view(np.uint32) & 0xFFFF
     upper += (rest > 0x8000) | ((rest == 0x8000) & (upper % 2 == 1))
-    return (upper << 16).astype(np.uint32).view(np.float32)
+    rounded = (upper << 16).astype(np.uint32)
+    kept = x.view(np.uint32) & np.uint32(0xFFFF0000) | np.uint32(0x00400000)
+    return np.where(np.isnan(x), kept, rounded).view(np.float32)
 
 
 def quantize(x: Floats) -> tuple[Integers, Floats]:

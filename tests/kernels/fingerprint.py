@@ -1,4 +1,5 @@
-"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them.
+"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, and
+the bits of converted infinities and NaNs.
 
 Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
 """
@@ -12,6 +13,7 @@ from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
+from tests.kernels.conversions import narrowed, widened
 from tests.kernels.paged import Heads, PagedCache, attend, prepare
 
 SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
@@ -62,12 +64,21 @@ def outputs(team: Team) -> list[np.ndarray]:
     return [*found, q, np.nan_to_num(cache.keys), np.nan_to_num(cache.values), attend(team, cache, q, ROWS, [0, 3, 6])]
 
 
+def specials(team: Team) -> str:
+    """Bits of infinities and of what is not a number as halves and bfloats, and of such halves as float32."""
+    x = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000] + [0] * 10, np.uint32)
+    halves, bfloats, *_ = narrowed(team, x.view(np.float32))
+    special_halves = np.array([0x7E00, 0xFE00, 0x7C01, 0xFFFF, 0x7C00, 0xFC00] + [0] * 10, np.uint16)
+    floats_of_halves, _ = widened(team, special_halves)
+    return " ".join(f"{bits:x}" for array in (halves, bfloats, floats_of_halves.view(np.uint32)) for bits in array[:6])
+
+
 def main() -> None:
     digest = hashlib.sha256()
     for output in outputs(Team(1)):
         assert np.isfinite(output).all()
         digest.update(np.ascontiguousarray(output))
-    print(DOT4.name, digest.hexdigest(), sep="\n")
+    print(DOT4.name, digest.hexdigest(), specials(Team(1)), sep="\n")
 
 
 if __name__ == "__main__":

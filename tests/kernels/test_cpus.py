@@ -11,6 +11,9 @@ import llvmlite.binding as llvm
 import pytest
 
 OUTPUTS_SHA256 = "4fd38b5d21bbcbd6bb797df19112a8150f4300314019d8827f08d49f17c65701"
+SPECIALS = (  # see fingerprint.specials
+    "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
+)
 
 HASWELL = "+avx2,+fma,+f16c,+avx,+bmi,+bmi2,+sse4.2,+ssse3,+popcnt,+lzcnt,+movbe,+xsave"
 CPUS = {  # what a CPU must have to play it: path, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES
@@ -28,26 +31,28 @@ def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """All at once, because most of their time is compiling."""
+def found() -> Iterator[dict[str, list[str]]]:
+    """What each CPU says: path, hash, specials. All at once, because most of their time is compiling."""
     jobs = {path: start({"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": on}) for path, name, on in PLAYED}
     jobs["this CPU"] = start({})
-    yield jobs
-    for job in jobs.values():
-        job.kill()
-        job.communicate()
+    try:
+        yield {path: lines_of(job) for path, job in jobs.items()}
+    finally:
+        for job in jobs.values():
+            job.kill()
+            job.communicate()
 
 
-def path_and_hash(job: subprocess.Popen[str]) -> list[str]:
+def lines_of(job: subprocess.Popen[str]) -> list[str]:
     out, err = job.communicate()
     assert job.returncode == 0, err
-    return out.split("\n")[:2]
+    return out.split("\n")[:3]
 
 
-def test_this_cpu_computes_the_known_bits(started: dict[str, subprocess.Popen[str]]) -> None:
-    assert path_and_hash(started["this CPU"])[1] == OUTPUTS_SHA256
+def test_this_cpu_computes_the_known_bits(found: dict[str, list[str]]) -> None:
+    assert found["this CPU"][1:] == [OUTPUTS_SHA256, SPECIALS]
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in PLAYED])
-def test_an_older_cpu_computes_the_known_bits(started: dict[str, subprocess.Popen[str]], path: str) -> None:
-    assert path_and_hash(started[path]) == [path, OUTPUTS_SHA256]
+def test_an_older_cpu_computes_the_known_bits(found: dict[str, list[str]], path: str) -> None:
+    assert found[path] == [path, OUTPUTS_SHA256, SPECIALS]

@@ -8,69 +8,18 @@ from dllama_py.blocks import Floats, widen_bf16
 from dllama_py.kernels import reference
 from dllama_py.kernels.program import argument, kernel
 from dllama_py.kernels.team import Team
-from dllama_py.kernels.vectors import (
-    get_f32,
-    load_bf16,
-    load_f16,
-    load_f32,
-    round_bf16,
-    round_f16,
-    set_f32,
-    store_bf16,
-    store_f16,
-    store_f32,
-    widen_half_at,
-    write_half,
-)
+from dllama_py.kernels.vectors import get_f32, set_f32, widen_half_at, write_half
 from dllama_py.kernels.words import Words
 from tests.kernels import drive
+from tests.kernels.conversions import narrowed, widened
 from tests.kernels.samples import same_bits
 
 ONE_THREAD = Team(1)
 
 
-class Widen(Words):
-    HALVES = "uint16 [n]"
-    BFLOATS = "uint16 [n]"
-    N = "a multiple of 16"
-    OF_HALVES = "float32 [n]"
-    OF_BFLOATS = "float32 [n]"
-
-
-@kernel(Widen)
-def widen(args: int, thread: int, threads: int) -> None:
-    for i in range(0, argument(args, Widen.N), 16):
-        store_f32(argument(args, Widen.OF_HALVES) + 4 * i, load_f16(argument(args, Widen.HALVES) + 2 * i))
-        store_f32(argument(args, Widen.OF_BFLOATS) + 4 * i, load_bf16(argument(args, Widen.BFLOATS) + 2 * i))
-
-
-class Narrow(Words):
-    X = "float32 [n]"
-    N = "a multiple of 16"
-    HALVES = "uint16 [n]"
-    BFLOATS = "uint16 [n]"
-    AS_HALF = "float32 [n], x rounded to halves"
-    AS_BFLOAT = "float32 [n], x rounded to bfloats"
-
-
-@kernel(Narrow)
-def narrow(args: int, thread: int, threads: int) -> None:
-    for i in range(0, argument(args, Narrow.N), 16):
-        x = load_f32(argument(args, Narrow.X) + 4 * i)
-        store_f16(argument(args, Narrow.HALVES) + 2 * i, x)
-        store_bf16(argument(args, Narrow.BFLOATS) + 2 * i, x)
-        store_f32(argument(args, Narrow.AS_HALF) + 4 * i, round_f16(x))
-        store_f32(argument(args, Narrow.AS_BFLOAT) + 4 * i, round_bf16(x))
-
-
 def check_narrowing(x: Floats) -> None:
-    halves, bfloats = np.zeros(x.size, np.float16), np.zeros(x.size, np.uint16)
-    as_half, as_bfloat = drive.untouched(x.size), drive.untouched(x.size)
-    drive.run(
-        ONE_THREAD,
-        narrow(x=x, n=x.size, halves=halves, bfloats=bfloats, as_half=as_half, as_bfloat=as_bfloat),
-    )
-    assert same_bits(halves.astype(np.float32), reference.round_f16(x))
+    halves, bfloats, as_half, as_bfloat = narrowed(ONE_THREAD, x)
+    assert same_bits(halves.view(np.float16).astype(np.float32), reference.round_f16(x))
     assert same_bits(as_half, reference.round_f16(x))
     assert same_bits(widen_bf16(bfloats), reference.round_bf16(x))
     assert same_bits(as_bfloat, reference.round_bf16(x))
@@ -79,13 +28,11 @@ def check_narrowing(x: Floats) -> None:
 def test_every_half_and_bfloat_widens_exactly() -> None:
     bits = np.arange(65536, dtype=np.uint16)
     halves, bfloats = bits.view(np.float16).astype(np.float32), widen_bf16(bits)
-    wide_halves, wide_bfloats = drive.untouched(65536), drive.untouched(65536)
-    drive.run(
-        ONE_THREAD,
-        widen(halves=bits, bfloats=bits, n=65536, of_halves=wide_halves, of_bfloats=wide_bfloats),
-    )
-    assert same_bits(np.nan_to_num(wide_halves), np.nan_to_num(halves))
-    assert same_bits(np.nan_to_num(wide_bfloats), np.nan_to_num(bfloats))
+    wide_halves, wide_bfloats = widened(ONE_THREAD, bits)
+    assert (np.isnan(wide_halves) == np.isnan(halves)).all()
+    numbers = ~np.isnan(halves)
+    assert same_bits(wide_halves[numbers], halves[numbers])
+    assert same_bits(wide_bfloats, bfloats)
 
 
 def test_numbers_at_and_beside_the_middle_of_two_halves_are_narrowed_to_even() -> None:
@@ -123,3 +70,21 @@ def test_a_single_half_goes_the_way_of_sixteen() -> None:
     halves, back = np.zeros(x.size, np.float16), drive.untouched(x.size)
     drive.run(ONE_THREAD, through_scalar_halves(x=x, halves=halves, back=back, n=x.size))
     assert same_bits(back, reference.round_f16(x))
+
+
+def test_every_nan_stays_a_nan_and_keeps_its_sign() -> None:
+    upper = np.arange(0x7F80, 0x8000, dtype=np.uint32) << 16
+    nans = np.concatenate([upper[1:] | lower for lower in (0, 1, 0x7FFF, 0x8000, 0xFFFF)] + [upper[:1] | 1])
+    nans = np.pad(nans, (0, -nans.size % 16), "edge")
+    for bits in (nans, nans | np.uint32(0x80000000)):
+        halves, bfloats, *rounded = narrowed(ONE_THREAD, bits.view(np.float32))
+        for narrow_bits, infinity in ((halves, 0x7C00), (bfloats, 0x7F80)):
+            assert (narrow_bits & 0x7FFF > infinity).all()
+            assert (narrow_bits >> 15 == bits >> 31).all()
+        assert np.isnan(rounded).all()
+
+
+def test_infinities_saturate_as_halves_and_stay_as_bfloats() -> None:
+    halves, bfloats, *_ = narrowed(ONE_THREAD, np.float32([np.inf, -np.inf] * 8))
+    assert halves.view(np.float16)[:2].tolist() == [65504, -65504]
+    assert widen_bf16(bfloats)[:2].tolist() == [np.inf, -np.inf]
