@@ -8,14 +8,14 @@ inside a block. It does not know tensors, files or models.
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, dequantize
+from dllama_py.kernels.elementary import ROUNDER
+from dllama_py.kernels.on_demand import compiled_on_demand
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)  # magnitude bits from here on are not finite
-_ROUND = np.float32(12582912.0)  # 1.5 * 2^23: adding and subtracting it rounds to an integer, ties to even
 _NO_INVERSE = np.float32(2.0**-128)
 # numba compiles anew for arrays that are read-only or unaligned, as those of files are
 _ONE_KIND: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
@@ -69,13 +69,13 @@ def widen_rows(data: Bytes, source: FloatType) -> Floats:
     return bits.view(np.float32)
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("void(uint16[::1], uint32[::1])")
 def _widen_bf16(halves: Halves, bits: Words) -> None:
     for i in range(halves.size):
         bits[i] = np.uint32(halves[i]) << np.uint32(16)
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("void(uint16[::1], uint32[::1])")
 def _widen_f16(halves: Halves, bits: Words) -> None:
     """Exponent 5 bits wide to 8: shift, then multiply by 2^112, which is exact for subnormals as well."""
     floats = bits.view(np.float32)
@@ -89,7 +89,7 @@ def _widen_f16(halves: Halves, bits: Words) -> None:
         bits[i] = bits[i] | special | (half & np.uint32(0x8000)) << np.uint32(16)
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("boolean(uint32[::1])")
 def _all_finite(bits: Words) -> np.bool:
     highest = np.uint32(0)
     for i in range(bits.size):
@@ -97,7 +97,7 @@ def _all_finite(bits: Words) -> np.bool:
     return highest < _INFINITY
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("boolean(uint32[::1], uint16[::1])")
 def _narrow_f16(bits: Words, halves: Halves) -> np.bool:
     """Bits of float32 to bits of the nearest half, ties to even; whether all are finite."""
     small = bits & _MAGNITUDE
@@ -117,7 +117,7 @@ def _narrow_f16(bits: Words, halves: Halves) -> np.bool:
     return highest < np.uint32(0x7C00)
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("boolean(uint32[::1], float32[::1], uint8[:, ::1])")
 def _to_q40(bits: Words, scales: Floats, blocks: Bytes) -> np.bool:
     """Scales as float32 [B], codes from the third byte of blocks [B, 18]; whether all values are finite.
 
@@ -144,7 +144,7 @@ def _to_q40(bits: Words, scales: Floats, blocks: Bytes) -> np.bool:
     return highest < _INFINITY
 
 
-@njit(cache=True, nogil=True)
+@compiled_on_demand("boolean(uint32[::1], float32[::1], uint8[:, ::1])")
 def _to_q80(bits: Words, scales: Floats, blocks: Bytes) -> np.bool:
     """As `_to_q40` with blocks [B, 34]; the extreme becomes 127 or -127, codes are rounded half to even."""
     values, scale_bits, codes = bits.view(np.float32), scales.view(np.uint32), blocks.view(np.int8)
@@ -160,7 +160,7 @@ def _to_q80(bits: Words, scales: Floats, blocks: Bytes) -> np.bool:
         scales[block] = delta
         inverse = np.float32(1) / delta if delta > _NO_INVERSE else np.float32(0)
         for i in range(BLOCK):
-            codes[block, 2 + i] = np.int8(np.int32((values[start + i] * inverse + _ROUND) - _ROUND))
+            codes[block, 2 + i] = np.int8(np.int32((values[start + i] * inverse + ROUNDER) - ROUNDER))
     return highest < _INFINITY
 
 
