@@ -13,6 +13,9 @@ from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.layout import GROUP, RUN_BYTES
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
+_SUPER_BYTES, _RUN_BYTES = FloatType.Q6K.block_bytes, RUN_BYTES[FloatType.Q6K]
+_RUNS = SUPER_BLOCK // BLOCK  # of a super-block
+
 
 class RunFields(NamedTuple):
     """A run's fields in their order."""
@@ -37,13 +40,13 @@ def pack_rows(kind: FloatType, runs: Bytes, packed: Bytes, first_row: int) -> No
     """Puts rows [first_row, ...) into place. runs: uint8 [rows, n_blocks * run_bytes], C-contiguous."""
     fields = _FIELDS[kind]
     n_blocks = runs.shape[1] // RUN_BYTES[kind]
-    _pack(runs.ctypes.data, runs.shape[0], n_blocks, packed.ctypes.data, first_row, *fields)
+    _pack(runs.ctypes.data, runs.shape[0], n_blocks, packed.ctypes.data, first_row, tuple(fields))
 
 
-@compiled("void(intp, intp, intp, intp, intp, intp, intp, intp)")
-def _pack(
-    runs: int, n_rows: int, n_blocks: int, packed: int, first_row: int, halves: int, n_bytes: int, words: int
-) -> None:
+@compiled("void(intp, intp, intp, intp, intp, UniTuple(intp, 3))")
+def _pack(runs: int, n_rows: int, n_blocks: int, packed: int, first_row: int, fields: tuple[int, int, int]) -> None:
+    """`fields` are RunFields, as a plain tuple."""
+    halves, n_bytes, words = fields
     run_bytes = 2 * halves + n_bytes + 4 * words
     for row in range(n_rows):
         lane = (first_row + row) % GROUP
@@ -66,8 +69,8 @@ def to_runs(kind: FloatType, data: Bytes) -> Bytes:
     if kind is not FloatType.Q6K:
         return data.reshape(data.shape[0], -1, RUN_BYTES[kind])
     data = np.ascontiguousarray(data)
-    n_super = data.size // FloatType.Q6K.block_bytes
-    runs = np.empty((n_super, SUPER_BLOCK // BLOCK, RUN_BYTES[kind]), np.uint8)
+    n_super = data.size // _SUPER_BYTES
+    runs = np.empty((n_super, _RUNS, _RUN_BYTES), np.uint8)
     _split_q6k(data.ctypes.data, n_super, runs.ctypes.data)
     return runs.reshape(data.shape[0], -1, RUN_BYTES[kind])
 
@@ -75,9 +78,10 @@ def to_runs(kind: FloatType, data: Bytes) -> Bytes:
 @compiled("void(intp, intp, intp)")
 def _split_q6k(blocks: int, n_super: int, runs: int) -> None:
     """Each 32 columns of a super-block with its own copy of the scales."""
-    for block in range(blocks, blocks + n_super * 210, 210):
-        for part in range(8):
-            run = runs + (block - blocks) // 210 * 224 + part * 28
+    for number in range(n_super):
+        block = blocks + number * _SUPER_BYTES
+        for part in range(_RUNS):
+            run = runs + (number * _RUNS + part) * _RUN_BYTES
             set_i16(run, get_i16(block + 208))
             set_u8(run + 2, get_u8(block + 192 + 2 * part))
             set_u8(run + 3, get_u8(block + 193 + 2 * part))
