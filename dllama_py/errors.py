@@ -41,7 +41,8 @@ class ClusterError(DllamaError):
 
 @contextmanager
 def machine_explained() -> Iterator[None]:
-    """Turns what a machine lacks (memory, room on a disk, a library's file) into a ClusterError of one line.
+    """Turns what a machine refuses into one line: a file that it names is an InputError, all else (memory, the output,
+    a library) a ClusterError.
 
     BrokenPipeError passes: whoever reads the output has had enough of it.
     """
@@ -54,4 +55,6 @@ def machine_explained() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise ClusterError(OUT_OF_MEMORY) from error
-        raise ClusterError(f"{error.filename or 'input or output'}: {error.strerror or error}") from error
+        if error.filename:
+            raise InputError(f"{error.filename}: {error.strerror}") from error
+        raise ClusterError(f"input or output: {error.strerror or error}") from error

@@ -27,7 +27,8 @@ class Aborting(SoloComm):
         (ClusterError("no answer"), 3, "rank 1 on cellar: no answer"),
         (PeerLost("silence"), 3, "rank 1 on cellar: silence"),
         (MemoryError(), 3, "rank 1 on cellar: out of memory; use more ranks, or a smaller --max-seq-len or --chunk"),
-        (OSError(28, "No space left on device", "x.npy"), 3, "rank 1 on cellar: x.npy: No space left on device"),
+        (OSError(28, "No space left on device"), 3, "rank 1 on cellar: input or output: No space left on device"),
+        (OSError(13, "Permission denied", "x.m"), 2, "rank 1 on cellar: x.m: Permission denied"),
         (KeyError("q"), 1, "rank 1 on cellar: KeyError('q')"),
     ],
 )
