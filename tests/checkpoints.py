@@ -153,15 +153,16 @@ def _add_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
-    """All bytes as GPT-2 spells them, then control tokens; 256 begins and 257 ends a text."""
+    """All bytes as GPT-2 spells them, then control tokens and two merges; 256 begins and 257 ends a text."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     spelled = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
-    tokens = [spelled[byte] for byte in range(256)] + [f"<|{i}|>" for i in range(256, vocab_size)]
+    control = [f"<|{i}|>" for i in range(256, vocab_size - 2)]
+    tokens = [spelled[byte] for byte in range(256)] + control + ["th", "he"]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(tokens)
-    writer.add_token_types([1] * 256 + [3] * (vocab_size - 256))
+    writer.add_token_types([1] * 256 + [3] * len(control) + [1] * 2)
     writer.add_token_merges(["t h", "h e"])
     writer.add_bos_token_id(256)
     writer.add_eos_token_id(257)

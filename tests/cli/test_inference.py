@@ -1,0 +1,147 @@
+# python -m pytest tests/cli/test_inference.py
+"""Mode inference through its command line, in this process: what scripts rely on."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dllama_py.cli import main
+from tests.checkpoints import tiny_folder, tiny_gguf, tiny_model_file
+
+KEYS = {
+    "prompt_ids",
+    "ids",
+    "text",
+    "finish_reason",
+    "ids_sha256",
+    "topology",
+    "nodes",
+    "threads",
+    "ttft_s",
+    "prefill_tok_s",
+    "decode_tok_s",
+    "sync_ms_per_token",
+    "network_share",
+    "sent_bytes_per_token",
+    "received_bytes_per_token",
+    "private_bytes",
+    "peak_rss_bytes",
+    "load_s",
+}
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The JSON object, which must be all there is on standard output."""
+    assert main(["inference", "--json", "--nthreads", "1", *arguments]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    result: dict[str, Any] = json.loads(line)
+    return result
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line with which the program ends with code 2."""
+    assert main(["inference", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    return line
+
+
+def test_the_built_in_question_is_asked_as_chat(smollm2_gguf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = answer(capsys, "--model", str(smollm2_gguf))
+    assert result["text"] == "The capital of France is Paris."
+    assert result["finish_reason"] == "stop"
+    assert result["ids"] == [504, 3575, 282, 4649, 314, 7042, 30, 2]  # the end token is counted
+    assert result.keys() == KEYS
+    assert (result["nodes"], result["threads"], result["topology"]) == (1, 1, "tensor")
+    assert (result["sent_bytes_per_token"], result["network_share"]) == (0, 0)
+    assert result["ids_sha256"] == hashlib.sha256(b"504,3575,282,4649,314,7042,30,2").hexdigest()
+    assert 0 < result["decode_tok_s"] and 0 < result["ttft_s"] and 50e6 < result["private_bytes"][0]
+
+
+def test_ids_are_taken_as_they_are_and_need_no_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tiny_model_file(tmp_path / "a.m"))
+    result = answer(capsys, "--model", model, "--ids", "11,21,45", "--steps", "5")
+    assert (result["prompt_ids"], len(result["ids"]), result["text"]) == ([11, 21, 45], 5, "")
+    assert result["finish_reason"] == "length"
+
+
+def test_one_token_has_no_decode_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tiny_model_file(tmp_path / "a.m"))
+    assert answer(capsys, "--model", model, "--ids", "11", "--steps", "1")["decode_tok_s"] is None
+
+
+def test_a_folder_is_quantised_as_wanted(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the fly or by the converter: the same answer."""
+    from dllama_py.blocks import FloatType
+
+    folder = str(tiny_folder(tmp_path_factory, "tiny-qwen3"))
+    wish = ("--ids", "11,21,45,83", "--steps", "12")
+    q80 = answer(capsys, "--model", folder, "--weights", "q80", *wish)["ids"]
+    q40 = answer(capsys, "--model", folder, *wish)["ids"]
+    for kind, ids in ((FloatType.Q80, q80), (FloatType.Q40, q40)):
+        model = str(tiny_model_file(tmp_path / f"{kind.label}.m", "tiny-qwen3", kind))
+        assert answer(capsys, "--model", model, *wish)["ids"] == ids
+
+
+def test_a_seed_repeats_itself_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wish = (
+        "--model",
+        str(tiny_model_file(tmp_path / "a.m")),
+        "--ids",
+        "11,21",
+        "--steps",
+        "20",
+        "--temperature",
+        "0.8",
+    )
+    first = answer(capsys, *wish, "--seed", "1")["ids"]
+    assert answer(capsys, *wish, "--seed", "1")["ids"] == first
+    assert answer(capsys, *wish, "--seed", "2")["ids"] != first
+    main(["inference", "--nthreads", "1", *wish])
+    assert "\nseed " in capsys.readouterr().err
+
+
+def test_step_lines_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tiny_gguf(tmp_path / "a.gguf"))
+    assert main(["inference", "--model", model, "--prompt", "Hi", "--steps", "3", "--nthreads", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    step = r" *\d+ ms Sync *\d+ ms \| Sent *0 kB Recv *0 kB \| "
+    assert re.fullmatch(rf"🔷️ Eval{step}\(2 tokens\)", lines[0])
+    assert all(re.fullmatch(rf"🔶 Pred{step}.+", line) for line in lines[1:4])
+    rates = r"   tokens/s: \d+\.\d\d \(\d+\.\d\d ms/tok\)"
+    summary = rf"Evaluation\n   nBatches: 2\n    nTokens: 2\n{rates}\nPrediction\n    nTokens: 3\n{rates}"
+    assert re.search(summary, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--steps", "0"), ["--steps 0", "at least 1"]),
+        (("--ids", "1,,2"), ["'1,,2'", "commas"]),
+        (("--ids", "320"), ["token 320", "0 to 319"]),
+        (("--ids", ",".join(["1"] * 70), "--max-seq-len", "64"), ["70 tokens", "64", "--max-seq-len"]),
+        (("--prompt", "Hi"), ["needs a tokenizer", "--tokenizer", "--ids"]),
+        (("--ids", "1", "--weights", "q80"), ["--weights q80", "Hugging Face"]),
+        (("--ids", "1", "--buffer-float-type", "q4"), ["q4", "f32"]),
+        (("--ids", "1", "--tokenizer", "nowhere"), ["nowhere", "tokenizer"]),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: list[str]
+) -> None:
+    line = refused(capsys, "--model", str(tiny_model_file(tmp_path / "a.m")), *arguments)
+    assert [word for word in words if word not in line] == []
+
+
+def test_without_any_model_the_line_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DLLAMA_HOME", str(tmp_path))
+    assert "launch.py smollm2_135m" in refused(capsys)
