@@ -91,7 +91,7 @@ def test_metadata_is_decoded_on_demand(tmp_path):
     assert metadata["tokenizer.ggml.add_bos_token"] is False
     assert metadata["tokenizer.ggml.tokens"][65:68] == ["A", "B", "C"]
     assert metadata["tokenizer.ggml.merges"] == ["t h", "h e"]
-    assert metadata["tokenizer.ggml.token_type"].tolist() == [1] * 256 + [3] * 64
+    assert metadata["tokenizer.ggml.token_type"].tolist() == [1] * 256 + [3] * 62 + [1] * 2
     assert "tokenizer.chat_template" not in metadata
 
 
