@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,6 @@ class RankFacts:
 
     host: str
     n_threads: int
-    weight_bytes: int
     bytes_per_token: int
     compile_s: float
 
@@ -93,7 +93,6 @@ def open_engine(
         facts = RankFacts(
             comm.hosts[comm.rank],
             threads.n_threads,
-            rank.weights.n_bytes,
             rank.weights.bytes_per_token(),
             rank.compile_s,
         )
@@ -102,8 +101,7 @@ def open_engine(
             serve(rank.model, metered, shards[comm.rank])
             yield None
             return
-        opened = checkpoint
-        runner = Runner(rank.model, metered, shards, lambda ids: embedding_rows(opened, ids))
+        runner = Runner(rank.model, metered, shards, partial(embedding_rows, checkpoint))
         load_s = time.perf_counter() - started
         yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s)
         runner.stop()
