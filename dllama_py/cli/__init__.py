@@ -35,15 +35,12 @@ modes (inference if none is given; each has --help):
 def main(argv: list[str] | None = None) -> int:
     """Runs a mode; its exit code: 0 done, 2 wrong usage or unusable input, 3 the cluster failed."""
     arguments = sys.argv[1:] if argv is None else argv
-    if arguments[:1] in (["-h"], ["--help"]):
-        print(OVERVIEW + "".join(f"  {mode:<11}{what}\n" for mode, what in MODES.items()), end="")
-        return 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without emoji gets them spelled out
     rank = launched_rank(os.environ) or 0
     try:
         with machine_explained():
-            code = _run(*_split(arguments))
+            code = _show_modes(rank) if arguments[:1] in (["-h"], ["--help"]) else _run(*_split(arguments))
             print(end="", flush=True)
         return code
     except AgreedFailure as failure:
@@ -58,6 +55,12 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try once more to write
         return OUTPUT_CLOSED
+
+
+def _show_modes(rank: int) -> int:
+    if rank == 0:
+        print(OVERVIEW + "".join(f"  {mode:<11}{what}\n" for mode, what in MODES.items()), end="")
+    return 0
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:

@@ -1,22 +1,31 @@
 """Options that several modes share, under distributed-llama's names where it has them."""
 
 import argparse
+import os
 import secrets
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from dllama_py.cluster.registry import last_model
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES, EngineSettings
+from dllama_py.transport.environment import launched_rank
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with a wrong command line as a UsageError of one line."""
+    """argparse, with a wrong command line as a UsageError of one line, and help from the root alone."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} ({self.prog} --help shows the options)")
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        if not launched_rank(os.environ):
+            super().print_help(file)
 
 
 def add_model_options(parser: Parser) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dllama_py.cluster import catalogue, registry
-from dllama_py.errors import ClusterError, DllamaError
+from dllama_py.errors import ClusterError, DllamaError, UsageError
 
 DEFAULT_RANKS = 4
 PASSED_ON = {0, 2, 130}  # done, wrong usage, interrupted; any other code of mpirun means that the cluster failed
@@ -23,6 +23,8 @@ def launch(arguments: Sequence[str], models_folder: Path, say: Callable[[str], N
             say(line)
         return 0
     try:
+        if options.nodes < 1:
+            raise UsageError(f"--nodes {options.nodes}: expected the number of ranks to start, at least 1")
         model = catalogue.find(options.model)
         path = catalogue.fetch(model, models_folder)
         registry.remember_last_model(path)

@@ -57,3 +57,16 @@ def test_a_host_without_mpi_is_named_and_ends_the_job() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: rank 1 on ")
     assert line.endswith("MPI cannot be loaded (cannot load MPI library): pip install mpich")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["inference", "--help"]])
+def test_help_comes_from_the_root_alone(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank, expected in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("PMI_RANK", rank)
+        try:
+            assert main(words) == 0
+        except SystemExit as end:  # argparse has shown the help of a mode
+            assert end.code == 0
+        assert capsys.readouterr().out.count("usage: dllama") == expected

@@ -25,6 +25,11 @@ def test_an_unknown_name_is_one_line_and_exit_2(tmp_path: Path, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "no model 'nothing' in the catalogue; it has: smollm2_135m\n")
 
 
+def test_no_ranks_are_too_few(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert launch(["smollm2_135m", "--nodes", "0"], tmp_path, print) == 2
+    assert capfd.readouterr() == ("", "--nodes 0: expected the number of ranks to start, at least 1\n")
+
+
 def test_a_fetched_model_is_remembered(smollm2_gguf: Path) -> None:
     assert registry.last_model() is None
     assert launch(["smollm2_135m", "--skip-run"], smollm2_gguf.parent.parent, lambda line: None) == 0
