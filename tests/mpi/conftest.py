@@ -6,8 +6,11 @@ and is left out elsewhere; a run that skips, or that finds no test, fails.
 """
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -32,6 +35,15 @@ def _in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     comm: Comm = request.getfixturevalue("comm")
     comm.barrier()
     yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A temporary folder for each rank: in pytest's own they clean up behind each other's backs."""
+    if config.getoption("--with-mpi"):
+        folder = tempfile.mkdtemp(prefix=f"dllama-rank{_rank()}-")
+        config.option.basetemp = folder
+        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 @pytest.hookimpl(trylast=True)

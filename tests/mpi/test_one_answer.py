@@ -4,23 +4,34 @@
 What the whole world computes is compared with what the root computes alone in the same process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dllama_py.boot import Engine
+from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.transport.comm import Comm
+from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import own_folder, tiny_gguf
-from tests.support.engines import engine_on, fed, in_a_batch, logits_of, solo_logits
+from tests.support.engines import Logits, engine_on, fed, ids_of, in_batches, logits_of, solo_logits
 
 pytestmark = pytest.mark.mpi
 
-IDS = [(29 * i * i + 11 * i + 5) % 300 for i in range(75)]
+IDS = [(29 * i * i + 11 * i + 5) % 300 for i in range(75)]  # reaches into a second page of the cache
+OTHERS = [(17 * i * i + 3 * i + 100) % 300 for i in range(31)], [(7 * i + 200) % 300 for i in range(13)]
+TEXTS = [OTHERS[0], IDS, OTHERS[1]]
+STEPS = (
+    (20, 0, 9),  # two prompts of different lengths
+    (1, 40, 1),  # a part of the third one's prompt beside two that decode
+    (1, 22, 1),
+    (1, 1, 1),
+    (5, 1, 1),  # drafted tokens are checked
+    (3, 11, 0),
+)
 ARCHS = ("tiny-llama", "tiny-llama31", "tiny-qwen3", "tiny-qwen3moe")
-WAYS = ({"n_threads": 1, "chunk_rows": 64}, {"n_threads": 2, "chunk_rows": 7}, {"n_threads": 2, "chunk_rows": 1})
 
 
 @pytest.fixture
@@ -36,24 +47,42 @@ def make(comm: Comm, tmp_path: Path) -> Callable[..., Path]:
     return at_root
 
 
-def check_all_ways(comm: Comm, model: Path, **settings: Any) -> None:
-    """The world in every way, with and without a cached prefix, alone and among others, against the root alone."""
-    alone = solo_logits(model, IDS, **settings) if comm.rank == 0 else None
-    for way in WAYS:
-        with engine_on(comm, model, n_slots=3, **settings, **way) as engine:
+def check_all_ways(
+    comm: Comm, model: Path, threads: Sequence[int] = (2,), chunks: Sequence[int] = (64, 7), **settings: Any
+) -> None:
+    """The world on so many threads a rank, in chunks of so many rows, against the root alone on one thread."""
+    alone = solo_logits(model, TEXTS, **settings) if comm.rank == 0 else []
+    for n_threads in threads:
+        with engine_on(comm, model, n_slots=3, n_threads=n_threads, **settings) as engine:
             if engine is None:
                 continue
-            assert alone is not None
-            assert same(logits_of(engine, IDS), alone), way
-            sequence = CachedSequence(engine.runner, slot=2)
-            fed(sequence, IDS[:40] + [1, 2, 3])
-            assert same(fed(sequence, IDS), alone[40:]), ("prefix reused", way)
-            if engine.runner.max_rows >= 3:
-                assert same(in_a_batch(engine, IDS[:20]), alone[:20]), ("in a batch", way)
+            for chunk_rows in chunks:
+                assert same(logits_of(engine, IDS, chunk_rows=chunk_rows), alone[1]), f"chunks of {chunk_rows}"
+            check_prefix(engine, alone[1])
+            check_batches(engine, alone)
+
+
+def check_prefix(engine: Engine, alone: Logits) -> None:
+    """Ids one by one, after a prefix that another text has left."""
+    other, sequence = CachedSequence(engine.runner, slot=2), CachedSequence(engine.runner, slot=2, chunk_rows=1)
+    fed(other, IDS[:60] + [1, 2, 3])
+    sequence.ids = other.ids
+    assert same(fed(sequence, IDS), alone[60:]), "one by one after a prefix"
+
+
+def check_batches(engine: Engine, alone: Sequence[Logits]) -> None:
+    for found, wanted in zip(in_batches(engine, TEXTS, STEPS), alone, strict=True):
+        for position, logits in found.items():
+            assert same(logits, wanted[position]), f"in a batch, position {position}"
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and a.tobytes() == b.tobytes() and bool(np.isfinite(a).all())
+
+
+@pytest.mark.parametrize(("name", "weights"), list(zip(ARCHS, ("f16", "q80", "f32", "q40"), strict=True)))
+def test_every_cut_on_every_number_of_threads(comm: Comm, make: Callable[..., Path], name: str, weights: str) -> None:
+    check_all_ways(comm, make(own_folder, name), threads=(1, 2), chunks=(64, 7, 1), weights=weights)
 
 
 @pytest.mark.parametrize("weights", ["q40", "q80", "f16", "f32"])
@@ -62,22 +91,43 @@ def test_folder(comm: Comm, make: Callable[..., Path], name: str, weights: str) 
     check_all_ways(comm, make(own_folder, name), weights=weights)
 
 
-@pytest.mark.parametrize("kind", ["Q4_1", "BF16", "F16"])
-def test_gguf(comm: Comm, make: Callable[..., Path], kind: str) -> None:
-    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, kind, **c), "tiny-qwen3"))
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0", "BF16", "F16"])
+@pytest.mark.parametrize("name", ["tiny-llama31", "tiny-qwen3", "tiny-qwen3moe"])
+def test_gguf(comm: Comm, make: Callable[..., Path], name: str, kind: str) -> None:
+    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, kind, **c), name))
 
 
-def test_gguf_with_super_blocks_cut_between_ranks(comm: Comm, make: Callable[..., Path]) -> None:
-    sizes = {"hidden_size": 256, "head_dim": 32, "intermediate_size": 256}
-    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, "Q6_K", **c), "tiny-llama", **sizes))
+@pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3moe"])
+def test_gguf_with_super_blocks_cut_between_ranks(comm: Comm, make: Callable[..., Path], name: str) -> None:
+    sizes = {"hidden_size": 256, "head_dim": 32, "intermediate_size": 256, "moe_intermediate_size": 256}
+    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, "Q6_K", **c), name, **sizes))
+
+
+@pytest.mark.parametrize("name", ARCHS)
+def test_generated_ids(comm: Comm, make: Callable[..., Path], name: str) -> None:
+    """Sampled ones are the same in two runs; greedy ones reach far behind the prompt."""
+    model = make(own_folder, name)
+    sampled, greedy = SamplerSettings(temperature=0.8, top_p=0.9, seed=1), SamplerSettings()
+    alone = {}
+    if comm.rank == 0:
+        with engine_on(SoloComm(), model) as engine:
+            assert engine is not None
+            alone = {wish: ids_of(engine, IDS[:16], wish, 64) for wish in (sampled, greedy)}
+        assert len(alone[sampled]) == len(alone[greedy]) == 64
+        assert alone[sampled] != alone[greedy]
+    with engine_on(comm, model) as engine:
+        if engine is not None:
+            for wish in (sampled, sampled, greedy):
+                assert ids_of(engine, IDS[:16], wish, 64) == alone[wish]
 
 
 @pytest.mark.parametrize("exchange", ["bf16", "q80"])
 def test_rounded_exchange(comm: Comm, make: Callable[..., Path], exchange: str) -> None:
     model = make(own_folder, "tiny-qwen3")
-    check_all_ways(comm, model, exchange=exchange)
+    check_all_ways(comm, model, threads=(1, 2), exchange=exchange)
     if comm.rank == 0:
-        assert not same(solo_logits(model, IDS, exchange=exchange), solo_logits(model, IDS))
+        rounded, exact = solo_logits(model, [IDS], exchange=exchange), solo_logits(model, [IDS])
+        assert not same(rounded[0], exact[0])
 
 
 def test_half_cache_under_f32_weights(comm: Comm, make: Callable[..., Path]) -> None:
@@ -110,6 +160,21 @@ def test_tied_head_with_the_vocabulary_cut(comm: Comm, make: Callable[..., Path]
 
 
 @pytest.mark.mpi(sizes=(8,))
-def test_eight_kv_heads_on_eight_ranks(comm: Comm, make: Callable[..., Path]) -> None:
-    model = make(own_folder, "tiny-qwen3", num_attention_heads=16, num_key_value_heads=8)
-    check_all_ways(comm, model)
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("tiny-llama31", {"num_attention_heads": 8, "num_key_value_heads": 8}),
+        ("tiny-qwen3", {"num_attention_heads": 16, "num_key_value_heads": 8}),
+        ("tiny-llama31", {"num_attention_heads": 52, "num_key_value_heads": 13, "head_dim": 16}),  # 16 leaves
+        ("tiny-llama31", {"num_key_value_heads": 8, "intermediate_size": 11008 // 8}),
+    ],
+)
+def test_eight_ranks(comm: Comm, make: Callable[..., Path], name: str, sizes: dict[str, int]) -> None:
+    check_all_ways(comm, make(own_folder, name, **sizes), threads=(1,))
+
+
+@pytest.mark.mpi(sizes=(8,))
+@pytest.mark.parametrize("heads", [12, 52])
+def test_eight_ranks_with_few_kv_heads(comm: Comm, make: Callable[..., Path], heads: int) -> None:
+    model = make(own_folder, "tiny-llama31", num_attention_heads=heads, num_key_value_heads=2)
+    check_all_ways(comm, model, threads=(1,), replicate_kv=True)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.boot import Engine, open_engine
+from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row
 from dllama_py.formats.checkpoint import open_checkpoint
@@ -26,16 +28,16 @@ def engine_on(comm: Comm, model: Path, **settings: Any) -> Iterator[Engine | Non
         yield engine
 
 
-def solo_logits(model: Path, ids: Sequence[int], **settings: Any) -> Logits:
-    """float32 [ids, V], computed by this process alone."""
+def solo_logits(model: Path, texts: Sequence[Sequence[int]], **settings: Any) -> list[Logits]:
+    """float32 [ids, V] of each text, computed by this process alone."""
     with engine_on(SoloComm(), model, **settings) as engine:
         assert engine is not None
-        return logits_of(engine, ids)
+        return [logits_of(engine, text) for text in texts]
 
 
-def logits_of(engine: Engine, ids: Sequence[int], slot: int = 0) -> Logits:
+def logits_of(engine: Engine, ids: Sequence[int], slot: int = 0, chunk_rows: int | None = None) -> Logits:
     """float32 [ids, V], from scratch."""
-    return fed(CachedSequence(engine.runner, slot), ids)
+    return fed(CachedSequence(engine.runner, slot, chunk_rows), ids)
 
 
 def fed(sequence: CachedSequence, ids: Sequence[int]) -> Logits:
@@ -44,13 +46,33 @@ def fed(sequence: CachedSequence, ids: Sequence[int]) -> Logits:
     return np.concatenate([step.logits for step in sequence.feed(ids[reused:], want_all=True)])
 
 
-def in_a_batch(engine: Engine, ids: Sequence[int]) -> Logits:
-    """The logits of `ids` in slot 1 while slots 0 and 2 work on other ids, one token of each a step."""
-    for slot in range(3):
+def in_batches(
+    engine: Engine, texts: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]
+) -> list[dict[int, Logits]]:
+    """Texts that are computed together, each in its slot; `steps` says how many ids of each a step takes.
+
+    -> for each text the logits, float32 [V], of the last id that a step took, by its position.
+    """
+    done = [0] * len(texts)
+    found: list[dict[int, Logits]] = [{} for _ in texts]
+    for slot in range(len(texts)):
         engine.runner.cut(slot, 0)
-    out = []
-    for position, token in enumerate(ids):
-        others = [(token * 7 + position) % 300, (token * 3 + 1) % 300]
-        rows = [Row(others[0], 0, position), Row(token, 1, position), Row(others[1], 2, position)]
-        out.append(engine.runner.forward(rows, [1]).logits)
-    return np.concatenate(out)
+    for step in steps:
+        rows: list[Row] = []
+        wanted: dict[int, tuple[int, int]] = {}  # row -> slot, position
+        for slot, n_rows in enumerate(step):
+            rows += [Row(texts[slot][position], slot, position) for position in range(done[slot], done[slot] + n_rows)]
+            done[slot] += n_rows
+            if n_rows:
+                wanted[len(rows) - 1] = slot, done[slot] - 1
+        logits = engine.runner.forward(rows, list(wanted)).logits
+        for row, (slot, position) in zip(logits, wanted.values(), strict=True):
+            found[slot][position] = row
+    return found
+
+
+def ids_of(engine: Engine, prompt: Sequence[int], sampling: SamplerSettings, n_tokens: int) -> list[int]:
+    """What the engine says after the prompt, from scratch."""
+    sequence = CachedSequence(engine.runner, slot=0)
+    events = generate(sequence, prompt, sampling, n_tokens, engine.orders.config.vocab_size)
+    return [event.id for event in events if isinstance(event, Token)]

@@ -1,0 +1,29 @@
+# python -m pytest tests/test_one_answer.py
+"""The law of the house on ranks that are threads of this process; tests/mpi has all of it, on real ranks."""
+
+from pathlib import Path
+
+import pytest
+
+from dllama_py.transport.comm import Comm
+from tests.checkpoints import own_folder
+from tests.support.engines import Logits, engine_on, logits_of, solo_logits
+from tests.support.threads import run_ranks
+
+IDS = [(29 * i * i + 11 * i + 5) % 300 for i in range(70)]
+
+
+@pytest.mark.parametrize("exchange", ["f32", "q80"])
+def test_any_number_of_ranks_gives_the_bits_of_one(tmp_path: Path, exchange: str) -> None:
+    model = own_folder(tmp_path / "model", "tiny-qwen3", distinct=True)
+    (alone,) = solo_logits(model, [IDS], exchange=exchange)
+
+    def work(comm: Comm) -> Logits | None:
+        with engine_on(comm, model, exchange=exchange) as engine:
+            return None if engine is None else logits_of(engine, IDS, chunk_rows=32)
+
+    for n_ranks in (2, 4):
+        found, *nothing = run_ranks(n_ranks, work)
+        assert found is not None
+        assert found.tobytes() == alone.tobytes(), f"{n_ranks} ranks"
+        assert nothing == [None] * (n_ranks - 1)
