@@ -39,35 +39,43 @@ def _with_arity(typer: Callable[..., Any], n_arguments: int, name: str) -> Calla
 
 
 def pointer(builder: Any, address: Any, llvm_type: Any) -> Any:
+    """An address as a pointer to that type."""
     return builder.inttoptr(address, llvm_type.as_pointer())
 
 
 def load(builder: Any, address: Any, llvm_type: Any) -> Any:
+    """Reads a value at any alignment, since blocks of 18 or 34 bytes give none."""
     return builder.load(pointer(builder, address, llvm_type), align=1)
 
 
 def store(builder: Any, address: Any, value: Any) -> None:
+    """Writes a value at any alignment."""
     builder.store(value, pointer(builder, address, value.type), align=1)
 
 
 def const(vector: Any, value: Any) -> Any:
+    """The same constant in all 16 lanes of that vector type."""
     return ir.Constant(vector, [value] * LANES)
 
 
 def splat(builder: Any, scalar: Any) -> Any:
+    """A scalar in all 16 lanes."""
     vector = ir.VectorType(scalar.type, LANES)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, I32(0))
     return builder.shuffle_vector(first, first, ir.Constant(VI32, [0] * LANES))
 
 
 def pick_lanes(builder: Any, v: Any, picked: list[int]) -> Any:
+    """A vector of the picked lanes of v, in this order."""
     return builder.shuffle_vector(v, v, ir.Constant(ir.VectorType(I32, len(picked)), picked))
 
 
 def call_intrinsic(builder: Any, name: str, result: Any, *values: Any) -> Any:
+    """LLVM's intrinsic of that name; `result` is the type of what it gives."""
     function = builder.module.declare_intrinsic(name, (), ir.FunctionType(result, [v.type for v in values]))
     return builder.call(function, values)
 
 
 def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of 16 lanes, rounded once on every CPU: where there is no such instruction, LLVM calls fmaf."""
     return call_intrinsic(builder, "llvm.fma.v16f32", VF32, a, b, c)

@@ -70,9 +70,11 @@ def bits_rounded_to_bf16(builder: Any, v: Any) -> Any:
 
 
 def load_bfloats(builder: Any, address: Any) -> Any:
+    """16 bfloats at an address -> <16 x float>, exact."""
     wide = builder.zext(load(builder, address, VI16), VI32)
     return builder.bitcast(builder.shl(wide, const(VI32, 16)), VF32)
 
 
 def store_bfloats(builder: Any, address: Any, v: Any) -> None:
+    """<16 x float> -> 16 bfloats at an address, to nearest even."""
     store(builder, address, builder.trunc(builder.lshr(bits_rounded_to_bf16(builder, v), const(VI32, 16)), VI16))

@@ -40,6 +40,7 @@ RUN_BYTES = {kind: kind.n_bytes(BLOCK) for kind in FloatType if kind.block_eleme
 
 
 def n_groups(rows: int) -> int:
+    """Groups that hold so many rows; the last may be part empty."""
     return -(-rows // GROUP)
 
 

@@ -47,6 +47,7 @@ class Kernel:
 
     @cached_property
     def address(self) -> int:
+        """Where the compiled function is. Compiles it, or loads it from the cache."""
         signature = types.void(types.intp, types.intp, types.intp)
         with compiling(self.name):
             compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
@@ -78,6 +79,7 @@ class Instruction:
     barrier: bool
 
     def words(self) -> list[int]:
+        """As run_program reads it; compiles the kernel if nobody has yet."""
         values = [a if isinstance(a, int) else a.ctypes.data for a in self.arguments]
         return [self.kernel.address, int(self.barrier), *values, *[0] * (N_ARGUMENTS - len(values))]
 

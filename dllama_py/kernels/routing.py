@@ -78,6 +78,7 @@ def choose(logits: int, n_experts: int, k: int, chosen: int) -> None:
 
 @njit(error_model="numpy")
 def holds(chosen: int, n: int, expert: int) -> bool:
+    """Whether an expert is among the first n chosen."""
     for i in range(n):
         if get_i64(chosen + 8 * i) == expert:
             return True
