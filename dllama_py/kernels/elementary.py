@@ -10,15 +10,14 @@ from numba import njit
 
 from dllama_py.kernels.layout import X_SCALE, X_SUM, X_SUM_FIRST, X_SUM_LAST
 from dllama_py.kernels.vectors import (
-    abs_f32,
     add_f32,
     add_i32,
     div_f32,
     f32_of_bits,
     fma_f32,
+    largest_magnitude,
     load_f32,
     max_f32,
-    max_lanes,
     min_f32,
     mul_f32,
     round_bf16,
@@ -40,7 +39,7 @@ from dllama_py.kernels.vectors import (
 
 ONE, MINUS_ONE = np.float32(1), np.float32(-1)
 LOWEST = np.float32(-3.4028235e38)  # of all finite numbers
-SMALLEST_NORMAL = np.float32(2.0**-126)
+SMALLEST_NORMAL, LARGEST = np.float32(2.0**-126), np.float32(3.4028235e38)
 CODES = np.float32(127)
 ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer, to nearest even
 
@@ -104,8 +103,8 @@ def normalized(x: int, weight: int, inverse: float) -> Any:
 
 @njit(forceinline=True)
 def block_scale(a: Any, b: Any) -> Any:
-    """amax / 127 of a block of 32; 0 where that is below the smallest normal number."""
-    scale = max_lanes(max_f32(abs_f32(a), abs_f32(b))) / CODES
+    """amax / 127 of a block of 32; 0 where that is below the smallest normal number, NaN where one of them is."""
+    scale = largest_magnitude(a, b) / CODES
     if scale < SMALLEST_NORMAL:
         return np.float32(0)
     return scale
@@ -113,8 +112,8 @@ def block_scale(a: Any, b: Any) -> Any:
 
 @njit(forceinline=True)
 def codes_of(v: Any, scale: float) -> Any:
-    """round_half_even(v * (1 / scale)), as floats; 0 where the scale is 0."""
-    if scale == np.float32(0):
+    """round_half_even(v * (1 / scale)), as floats; 0 where the scale is 0 or not finite."""
+    if not (np.float32(0) < scale <= LARGEST):
         return zero_f32()
     return round_to_even(mul_f32(v, splat_f32(ONE / scale)))
 

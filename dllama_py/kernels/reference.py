@@ -58,10 +58,12 @@ def _quantize(x: Any, codes: Any, scales: Any) -> None:
     for block in range(scales.size):
         amax = _ZERO
         for i in range(block * BLOCK, block * BLOCK + BLOCK):
-            amax = max(amax, abs(x[i]))
+            if not abs(x[i]) <= amax:  # a NaN is larger than all, and stays
+                amax = amax if np.isnan(amax) else abs(x[i])
         scale = amax / np.float32(127)
-        if scale >= _SMALLEST_NORMAL:
+        if not scale < _SMALLEST_NORMAL:
             scales[block] = scale
+        if _SMALLEST_NORMAL <= scale < np.inf:
             for i in range(block * BLOCK, block * BLOCK + BLOCK):
                 codes[i] = np.int64(_round_half_even(x[i] * (_ONE / scale)))
 

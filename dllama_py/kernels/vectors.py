@@ -172,6 +172,16 @@ def _max_lanes(builder: Any, v: Any) -> Any:
     return _halving(builder, v, lambda x, y: builder.select(builder.fcmp_ordered(">", x, y), x, y))
 
 
+def _largest_magnitude(builder: Any, a: Any, b: Any) -> Any:
+    """Of 32 lanes, by their bits: so a NaN is larger than all and is not lost in comparisons."""
+
+    def larger(x: Any, y: Any) -> Any:
+        return builder.select(builder.icmp_signed(">", x, y), x, y)
+
+    bits = [builder.and_(builder.bitcast(v, VI32), const(VI32, 0x7FFFFFFF)) for v in (a, b)]
+    return builder.bitcast(_halving(builder, larger(*bits), larger), FLOAT)
+
+
 def _first_lanes(builder: Any, v: Any, count: Any, other: Any) -> Any:
     numbers = ir.Constant(ir.VectorType(I64, LANES), list(range(LANES)))
     return builder.select(builder.icmp_signed("<", numbers, splat(builder, count)), v, other)
@@ -190,6 +200,7 @@ abs_f32 = define(f32x16, (f32x16,), _abs, "abs_f32")
 sum_lanes = define(types.float32, (f32x16,), lambda b, v: _halving(b, v, b.fadd), "sum_lanes")
 sum_lanes_i32 = define(types.int32, (i32x16,), lambda b, v: _halving(b, v, b.add), "sum_lanes_i32")
 max_lanes = define(types.float32, (f32x16,), _max_lanes, "max_lanes")
+largest_magnitude = define(types.float32, (f32x16,) * 2, _largest_magnitude, "largest_magnitude")
 first_lanes = define(f32x16, (f32x16, types.int64, f32x16), _first_lanes, "first_lanes")
 """first_lanes(v, count, other): lanes below `count` from v, the others from `other`."""
 evens = define(f32x16, (f32x16,) * 2, lambda b, x, y: _every_second(b, x, y, 0), "evens")

@@ -37,6 +37,17 @@ def test_a_block_below_the_smallest_normal_scale_is_zero(team: Team) -> None:
     assert (codes[35], scales[1]) == (0, 0)
 
 
+@pytest.mark.parametrize("damage", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 15, 16, 31])
+def test_what_is_not_finite_makes_its_whole_block_so(team: Team, damage: float, place: int) -> None:
+    x = random(1, 96)
+    x[0, 32 + place] = damage
+    codes, scales, _ = drive.quantized_fields(drive.quantize(team, x))
+    assert np.isfinite(scales).tolist() == [True, False, True]
+    assert not codes[32:64].any() and codes[:32].any() and codes[64:].any()
+    assert np.isnan(scales[1]) == np.isnan(damage)
+
+
 @pytest.mark.parametrize("columns", [32, 96, 576])
 @pytest.mark.parametrize("n_rows", [1, 4])
 def test_norms_equal_the_reference(team: Team, n_rows: int, columns: int) -> None:
