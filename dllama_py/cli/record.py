@@ -132,9 +132,7 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "prefill_tok_s": record.n_prefilled / record.prefill_s,
         "decode_tok_s": record.decode_tok_s,
         "sync_ms_per_token": 1000 * record.per_token(lambda cost: cost.sync_seconds),
-        "network_share": record.per_token(lambda cost: cost.sync_seconds) * record.n_decoded / record.decode_s
-        if record.n_decoded
-        else 0.0,
+        "network_share": record.network_share,
         "sent_bytes_per_token": record.per_token(lambda cost: cost.sent_bytes),
         "received_bytes_per_token": record.per_token(lambda cost: cost.received_bytes),
         "private_bytes": [private for private, _ in memory],
