@@ -91,10 +91,7 @@ class Program:
         assert instructions and instructions[-1].barrier, "a program ends with a barrier"
         self.instructions = tuple(instructions)
         self.words = np.array([i.words() for i in instructions], np.int64).reshape(-1, WORDS)
-
-    @property
-    def address(self) -> int:
-        return self.words.ctypes.data
+        self.address: int = self.words.ctypes.data  # asked for once; numpy takes microseconds to tell it
 
     def __len__(self) -> int:
         return len(self.instructions)

@@ -53,18 +53,19 @@ class RankModel:
         self.buffers = buffers
         self.cache = cache
         self._team = team
-        self._all_reduce = all_reduce
+        self._all_reduce = all_reduce or _alone
         self._segments = _segments(layers, joined=all_reduce is None)
         self._head = Program(layers.head())
 
     def forward(self, step: Step) -> NDArray[np.float32]:
         """Logits float32 [W, rows of the vocabulary here]; `buffers.x` holds the embedded rows [T, D]."""
         self._set(step)
-        n_rows, last = len(step.slots), len(self._segments) - 1
-        for number, segment in enumerate(self._segments):
+        sums = self.buffers.sum[: len(step.slots)].reshape(-1)
+        *summing, last = self._segments
+        for segment in summing:
             self._team.run(segment)
-            if self._all_reduce is not None and number != last:
-                self._all_reduce(self.buffers.sum[:n_rows].reshape(-1))
+            self._all_reduce(sums)
+        self._team.run(last)
         if len(step.wanted):
             self._team.run(self._head)
         return self.buffers.logits[: len(step.wanted)]
@@ -96,6 +97,10 @@ class RankModel:
         for row, (slot, position) in enumerate(zip(step.slots.tolist(), step.positions.tolist(), strict=True)):
             self.cache.reach(slot, position)
             b.rows[row] = position, self.cache.table_address(slot)
+
+
+def _alone(sums: NDArray[np.float32]) -> None:
+    """One rank's sums are all there is."""
 
 
 def _segments(layers: Layers, joined: bool) -> list[Program]:
