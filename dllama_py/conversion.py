@@ -5,7 +5,7 @@ Memory is bounded by one chunk of rows, whatever the size of the model. It does 
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -19,8 +19,7 @@ from dllama_py.formats.model_file import stored_type
 from dllama_py.formats.model_header import WEIGHT_TYPES, header_bytes
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 from dllama_py.kernels.quantize import quantize_rows
-
-Progress = Callable[[str, int, int], None]  # tensor's name, bytes written so far, bytes of the whole file
+from dllama_py.progress import Progress, Work
 
 _CHUNK_ELEMENTS = 1 << 18  # 1 MB as float32, which stays in the second or third cache level
 _RELEASE_BYTES = 16 << 20  # of source, read between two releases of its pages
@@ -44,6 +43,7 @@ def convert_model(checkpoint: Checkpoint, target: FloatType, out: Path, on_progr
     with _complete_or_gone(out, total) as file:
         file.write(header)
         written, unreleased = len(header), 0
+        work = Work(f"writing {out.name}", total)
         for spec in tensor_specs(checkpoint.config):
             for source_bytes, chunk in _chunks(checkpoint, spec, stored_type(spec, target)):
                 file.write(chunk.data)
@@ -52,7 +52,8 @@ def convert_model(checkpoint: Checkpoint, target: FloatType, out: Path, on_progr
                 if unreleased > _RELEASE_BYTES:
                     checkpoint.release()
                     unreleased = 0
-            on_progress(spec.name, written, total)
+                    on_progress(work, written, spec.name)
+        on_progress(work, written, "")
         checkpoint.release()
 
 

@@ -17,6 +17,7 @@ from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, 
 MODES = {
     "inference": "answer a prompt once",
     "logits": "write the logits of given ids to a .npy file",
+    "perplexity": "measure how well the model foretells a text",
     "tokenize": "show the token ids of a text",
     "inspect": "show what a model file holds and what it needs on 1, 2, 4 and 8 nodes",
     "convert": "write a .m file from a Hugging Face folder or a GGUF file",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dllama_py.blocks import FloatType
 from dllama_py.cli.options import Parser
-from dllama_py.cli.progress import show_bytes
+from dllama_py.cli.progress import shown_progress
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import WEIGHT_TYPES
@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{out}: is the source itself; choose another NAME or --output")
     for note in checkpoint.notes:
         print(f"warning: {note}", file=sys.stderr)
-    convert_model(checkpoint, target, out, show_bytes)
+    with shown_progress() as progress:
+        convert_model(checkpoint, target, out, progress)
     print(out)
     return 0
 

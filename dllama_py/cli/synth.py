@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dllama_py.blocks import FloatType
 from dllama_py.cli.options import Parser, add_json_option, positive
-from dllama_py.cli.progress import show_bytes
+from dllama_py.cli.progress import shown_progress
 from dllama_py.errors import UsageError
 from dllama_py.formats.shapes import SHAPES, shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{out}: is not the name of a .m file in a folder that exists")
     kind = FloatType.named(arguments.weights)
     started = time.perf_counter()
-    convert_model(SyntheticCheckpoint(config, kind, arguments.shape), kind, out, show_bytes)
+    with shown_progress() as progress:
+        convert_model(SyntheticCheckpoint(config, kind, arguments.shape), kind, out, progress)
     seconds = time.perf_counter() - started
     facts = {"path": str(out), "bytes": out.stat().st_size, "seconds": round(seconds, 3)}
     print(json.dumps(facts) if arguments.json else out)

@@ -29,7 +29,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    text: str = _read(arguments.file) if arguments.prompt is None else arguments.prompt
+    text: str = read_text(arguments.file) if arguments.prompt is None else arguments.prompt
     tokenizer = _tokenizer(arguments)
     ids = tokenizer.encode(text)
     pieces = [tokenizer.token_text(id) for id in ids]
@@ -51,7 +51,8 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
     return text.tokenizer
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A whole text file; InputError if it is none."""
     try:
         return path.read_bytes().decode()
     except OSError as error:

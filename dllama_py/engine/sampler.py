@@ -10,19 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dllama_py.engine.exponentials import Weights, exp_weights, tree_sum
 from dllama_py.errors import InputError, UsageError
 
-Weights = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 _MASK64 = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238  # 32 significant bits: its product with a small integer is exact
-_LN2_LOW = 1.9082149292705877e-10
-_TAYLOR = tuple(1.0 / math.factorial(k) for k in range(7, -1, -1))
-_SMALLEST_EXPONENT = -700.0  # exp of anything below counts as zero; keeps powers of two normal
-_EXP_CHUNK = 16384  # elements; a few arrays of float64 stay in a core's second-level cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,7 @@ def sample(logits: NDArray[np.float32], settings: SamplerSettings, position: int
     if settings.temperature == 0 or settings.top_k == 1:
         return best
     kept = _largest(logits, settings.top_k) if 0 < settings.top_k < len(logits) else None
-    weights = _weights(logits if kept is None else logits[kept], logits[best], settings.temperature)
+    weights = exp_weights(logits if kept is None else logits[kept], logits[best], settings.temperature)
     u = uniform(settings.seed, position)
     if 0 < settings.top_p < 1:
         nucleus = _nucleus(weights, settings.top_p)
@@ -92,48 +86,9 @@ def _largest(values: NDArray[np.floating], k: int) -> Ids:
     return np.sort(np.concatenate([above, equal]))
 
 
-def _weights(logits: NDArray[np.float32], largest: np.float32, temperature: float) -> Weights:
-    """exp((logit - largest) / temperature), float64 [n]."""
-    exponents = logits.astype(np.float64)  # [n]
-    exponents -= np.float64(largest)
-    with np.errstate(over="ignore"):
-        exponents /= temperature
-    for start in range(0, len(exponents), _EXP_CHUNK):
-        exponents[start : start + _EXP_CHUNK] = _exp(exponents[start : start + _EXP_CHUNK])
-    return exponents
-
-
-def _exp(x: Weights) -> Weights:
-    """exp of float64 [n], all <= 0, to about 1e-8 (logits are float32). Numpy's own differs between CPUs.
-
-    x = n ln 2 + r, then Taylor's polynomial of r by Horner's rule.
-    """
-    vanishing = x < _SMALLEST_EXPONENT
-    x = np.maximum(x, _SMALLEST_EXPONENT)
-    n = np.rint(x * _LOG2_E)
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    y = np.full_like(x, _TAYLOR[0])
-    for coefficient in _TAYLOR[1:]:
-        y *= r
-        y += coefficient
-    y.view(np.int64)[:] += n.astype(np.int64) << 52  # times 2^n, exact: y is near 1 and n above -1011
-    y[vanishing] = 0
-    return y
-
-
-def _tree_sum(values: Weights) -> float:
-    """The sum of float64 [n] in a halving tree: element i with i + N/2, N the power of two that holds them all."""
-    lanes = np.zeros(1 << (len(values) - 1).bit_length())
-    lanes[: len(values)] = values
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = lanes[:half] + lanes[half:]
-    return float(lanes[0])
-
-
 def _nucleus(weights: Weights, top_p: float) -> Ids:
     """Indices, ascending, of the fewest tokens whose sum exceeds the share top_p: the most probable, then by id."""
-    total = _tree_sum(weights)
+    total = tree_sum(weights)
     # Tokens all below this line together miss less than 1 - top_p, so none of them is needed; 0.99 covers rounding.
     line = 0.99 * (1 - top_p) * total / len(weights)
     descending = np.sort(weights[weights >= line])[::-1]

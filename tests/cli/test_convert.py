@@ -8,7 +8,6 @@ import pytest
 
 from converter.__main__ import main as converter
 from dllama_py.cli import main
-from dllama_py.cli.progress import show_bytes
 from tests.checkpoints import tiny_folder
 
 
@@ -36,12 +35,3 @@ def test_wrong_usage_is_one_line_and_exits_with_2(capsys, arguments, missing):
     assert main(["convert", *arguments]) == 2
     error = capsys.readouterr().err
     assert f"the following arguments are required: {missing}" in error and error.count("\n") == 1
-
-
-def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    show_bytes("layers.0.q", 1, 4)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    show_bytes("layers.0.q", 1, 4)
-    show_bytes("head", 4, 4)
-    assert capsys.readouterr().err == "\r\x1b[K 25%  layers.0.q\r\x1b[K100%  head\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dllama_py.engine import sampler
+from dllama_py.engine import exponentials, sampler
 from dllama_py.engine.sampler import SamplerSettings, sample, uniform
 from dllama_py.errors import InputError, UsageError
 
@@ -162,9 +162,9 @@ def test_same_seed_and_position_give_the_same_token(values: list[float], seed: i
 
 @given(st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=60), st.floats(0.01, 0.99))
 def test_the_nucleus_is_that_of_a_full_sort(values: list[float], top_p: float) -> None:
-    weights = sampler._weights(np.array(values, np.float32), np.float32(max(values)), 1.0)
+    weights = exponentials.exp_weights(np.array(values, np.float32), np.float32(max(values)), 1.0)
     order = np.argsort(-weights, kind="stable").tolist()
-    total, running, expected = sampler._tree_sum(weights), 0.0, []
+    total, running, expected = exponentials.tree_sum(weights), 0.0, []
     for index in order:
         running += weights[index]
         expected.append(index)
@@ -175,14 +175,14 @@ def test_the_nucleus_is_that_of_a_full_sort(values: list[float], top_p: float) -
 
 def test_exp_is_close_to_the_true_one() -> None:
     x = -np.geomspace(1e-9, 699, 20001)
-    assert np.abs(sampler._exp(x) / np.exp(x) - 1).max() < 2e-8
-    assert sampler._exp(np.array([0.0, -701.0, -np.inf])).tolist() == [1.0, 0.0, 0.0]
+    assert np.abs(exponentials.exp(x) / np.exp(x) - 1).max() < 2e-8
+    assert exponentials.exp(np.array([0.0, -701.0, -np.inf])).tolist() == [1.0, 0.0, 0.0]
 
 
 def test_the_bits_are_the_same_on_every_cpu() -> None:
     logits = ((np.arange(50000) * 7919 % 40009 - 20000) / np.float32(1000)).astype(np.float32)
-    weights = sampler._weights(logits, logits.max(), 0.8)
+    weights = exponentials.exp_weights(logits, logits.max(), 0.8)
     assert hashlib.sha256(weights.astype("<f8").tobytes()).hexdigest()[:16] == "dbe493e6d8357c3d"
-    assert sampler._tree_sum(weights) == float.fromhex("0x1.f4333f99dda80p+9")
+    assert exponentials.tree_sum(weights) == float.fromhex("0x1.f4333f99dda80p+9")
     settings = SamplerSettings(temperature=0.8, top_p=0.9, seed=5)
     assert ids(settings, 6, logits, 50000) == [48997, 5239, 43202, 38948, 11211, 49876]
