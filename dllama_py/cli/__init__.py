@@ -16,6 +16,7 @@ from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, 
 
 MODES = {
     "inference": "answer a prompt once",
+    "chat": "talk with the model",
     "logits": "write the logits of given ids to a .npy file",
     "perplexity": "measure how well the model foretells a text",
     "tokenize": "show the token ids of a text",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
-from dllama_py.cli.running import check_prompt, running_engine, say
+from dllama_py.cli.running import announce, check_prompt, running_engine, say
 from dllama_py.completion import Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -73,7 +73,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
 
 def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, arguments: argparse.Namespace) -> None:
     text = prepared.text
-    _announce(engine, sampling)
+    announce(engine, sampling, say)
     request = Request(
         prepared.prompt,
         sampling,
@@ -95,14 +95,6 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         print(json.dumps(result(engine, prepared.prompt, record)), flush=True)
     else:
         print(f"\n{record.text}\n\n{summary(record)}", flush=True)
-
-
-def _announce(engine: Engine, sampling: SamplerSettings) -> None:
-    hosts = {facts.host: facts.n_threads for facts in engine.ranks}
-    threads = ", ".join(f"{host} {n}" for host, n in hosts.items())
-    say(f"threads of each node: {threads} ({engine.threads.reason}); ready after {engine.load_s:.1f} s")
-    if sampling.temperature > 0:
-        say(f"seed {sampling.seed}")
 
 
 def _no_text(token: int) -> bytes:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from dllama_py.boot import Check, Engine, open_engine
+from dllama_py.boot import Check, Engine, Say, open_engine
 from dllama_py.cli import options
+from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
@@ -44,6 +45,15 @@ def check_prompt(ids: Sequence[int], orders: Orders) -> None:
             f"the prompt has {len(ids)} tokens, the context {orders.context}; shorten it or raise --max-seq-len "
             f"(this model allows {orders.config.context_length})"
         )
+
+
+def announce(engine: Engine, sampling: SamplerSettings, say: Say) -> None:
+    """Threads, time to get ready, and the seed where one is used."""
+    hosts = {facts.host: facts.n_threads for facts in engine.ranks}
+    threads = ", ".join(f"{host} {n}" for host, n in hosts.items())
+    say(f"threads of each node: {threads} ({engine.threads.reason}); ready after {engine.load_s:.1f} s")
+    if sampling.temperature > 0:
+        say(f"seed {sampling.seed}")
 
 
 def say(line: str) -> None:

@@ -1,0 +1,159 @@
+"""Mode `chat`: a conversation by the model's own template, or with --prompt one answer."""
+
+import argparse
+import json
+from collections.abc import Callable
+
+from dllama_py.boot import Engine
+from dllama_py.cli import options
+from dllama_py.cli.faces import Face, opened_face
+from dllama_py.cli.record import Record, result
+from dllama_py.cli.running import announce, check_prompt, running_engine, say
+from dllama_py.completion import Finish, FinishReason, Piece
+from dllama_py.dialogue import Dialogue, Manner
+from dllama_py.errors import DllamaError, UsageError
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.orders import Orders
+from dllama_py.prompting import Text, check_vocabulary, need_text, open_text
+from dllama_py.text.thinking import ThoughtSplitter
+
+EPILOG = """examples:
+  python -m dllama_py chat --model model.gguf --system "You answer in verse."
+  printf 'Hello\\nWhat did I say?\\n' | mpirun -np 2 python -m dllama_py chat"""
+
+HELP = """/reset           forget the conversation
+/system [TEXT]   another system prompt, or none; also forgets the conversation
+/help            this list
+/quit            end; so does the end of input"""
+
+SCARCE = 0.1  # of the context; when less is left, it is said
+
+
+def add_options(parser: options.Parser) -> None:
+    parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--prompt", metavar="TEXT", help="one question, answered once")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: the template's own, if any)")
+    parser.add_argument("--steps", type=options.positive, metavar="N", help="tokens of an answer at most")
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends an answer; may be repeated")
+    parser.add_argument("--json-lines", action="store_true", help="for programs: JSON objects in and out, one a line")
+    options.add_model_options(parser)
+    options.add_engine_options(parser)
+    options.add_sampling_options(parser, temperature=0.8, top_p=0.9)
+    options.add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.json and arguments.prompt is None:
+        raise UsageError("--json tells one answer; give its question with --prompt, or take --json-lines")
+    if arguments.json_lines and arguments.prompt is not None:
+        raise UsageError("--json-lines is for conversations, --prompt for one answer; give one of them")
+    manner = Manner(options.sampler_settings(arguments), arguments.steps, arguments.stop)
+    texts: list[Text] = []
+
+    def check(checkpoint: Checkpoint, orders: Orders) -> None:
+        texts.append(_checked_text(arguments, checkpoint, orders))
+
+    with running_engine(arguments, check) as engine:
+        if engine is None:
+            return 0
+        dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system)
+        if arguments.prompt is not None:
+            announce(engine, manner.sampling, say)
+            _answer_once(engine, dialogue, arguments)
+            return 0
+        with opened_face(arguments.json_lines) as face:
+            announce(engine, manner.sampling, face.say)
+            _converse(dialogue, face)
+    return 0
+
+
+def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Orders) -> Text:
+    """The model can chat: known before anything is loaded."""
+    text = need_text(open_text(checkpoint, arguments.tokenizer), "chat")
+    check_vocabulary(text, checkpoint)
+    if arguments.prompt is None:
+        text.chat_ids("Hello")  # whether there is a template, and one that works
+    else:
+        check_prompt(text.chat_ids(arguments.prompt, arguments.system), orders)
+    return text
+
+
+def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespace) -> None:
+    question = dialogue.pose(arguments.prompt)
+    record = Record()
+    for event in dialogue.answer(question, lambda: False):
+        record.add(event)
+        if isinstance(event, Piece | Finish) and not arguments.json:
+            print(event.text, end="", flush=True)
+    if arguments.json:
+        print(json.dumps(result(engine, question.prompt, record)), flush=True)
+    else:
+        print(flush=True)
+        say(_statistics(record, len(question.prompt)))
+
+
+def _converse(dialogue: Dialogue, face: Face) -> None:
+    """Until the end of input, or /quit. What one line cannot have is said, and the next is asked for."""
+    while (line := face.ask()) is not None:
+        words = line.strip()
+        with face.answering() as is_cancelled:
+            if words == "/quit":
+                return
+            if words and not _obey(words, dialogue, face):
+                _answer(words, dialogue, face, is_cancelled)
+
+
+def _obey(words: str, dialogue: Dialogue, face: Face) -> bool:
+    """Whether the line is a command; if so it is carried out."""
+    command, _, rest = words.partition(" ")
+    match command:
+        case "/help":
+            face.say(HELP)
+        case "/reset":
+            dialogue.restart(dialogue.system)
+            face.say("the conversation begins anew")
+        case "/system":
+            dialogue.restart(rest.strip() or None)
+            face.say("another system prompt" if dialogue.system else "no system prompt but the template's own")
+        case _ if command.startswith("/") and "/" not in words[1:] and not rest:
+            face.say(f"there is no command {command}; /help lists them")
+        case _:
+            return False
+    return True
+
+
+def _answer(words: str, dialogue: Dialogue, face: Face, is_cancelled: Callable[[], bool]) -> None:
+    try:
+        question = dialogue.pose(words)
+    except DllamaError as error:
+        face.say(f"error: {error}")
+        return
+    record = Record()
+    splitter = ThoughtSplitter(inside=question.thinks)
+    for event in dialogue.answer(question, is_cancelled):
+        record.add(event)
+        if isinstance(event, Piece | Finish):
+            for text, thought in splitter.feed(event.text):
+                face.show(text, thought)
+    for text, thought in splitter.finish():
+        face.show(text, thought)
+    face.end_line()
+    if record.ids:
+        face.say(_statistics(record, len(question.prompt)))
+    _warn_if_scarce(dialogue, face)
+
+
+def _statistics(record: Record, n_prompt: int) -> str:
+    rate = f", {record.decode_tok_s:.1f} tok/s" if record.decode_tok_s else ""
+    end = {FinishReason.LENGTH: ", cut at its limit", None: ", stopped"}.get(record.finish, "")
+    return (
+        f"[{len(record.ids)} tokens{rate}, the first after {record.first_token_s:.2f} s; "
+        f"{n_prompt - record.n_prefilled} of {n_prompt} prompt tokens were cached{end}]"
+    )
+
+
+def _warn_if_scarce(dialogue: Dialogue, face: Face) -> None:
+    if dialogue.room == 0:
+        face.say(f"the context of {dialogue.context} tokens is full; start anew with /reset, or raise --max-seq-len")
+    elif dialogue.room < SCARCE * dialogue.context:
+        face.say(f"{dialogue.room} of {dialogue.context} tokens of context are left; /reset starts anew")

@@ -1,0 +1,151 @@
+"""Who a chat talks to: a terminal, plain lines, or a program that shows the conversation.
+
+With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, or
+`{"cancel": true}`, which stops the answer; the end of input stops it too, and ends the chat. Lines of standard output:
+`{"text": TEXT, "thought": BOOL}`, more of the answer; `{"note": TEXT}`, a line beside it; `{"waiting": true}`, the next
+line is awaited.
+"""
+
+import io
+import json
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TextIO
+
+from dllama_py.cli.running import say
+from dllama_py.cluster.terminal import WELCOME, Console
+
+
+class Face(Protocol):
+    """The user, seen from the conversation."""
+
+    def ask(self) -> str | None:
+        """The next line, None at the end."""
+
+    def show(self, text: str, thought: bool) -> None:
+        """More of the answer, at once."""
+
+    def end_line(self) -> None:
+        """The answer is complete."""
+
+    def say(self, line: str) -> None:
+        """A line beside the answer."""
+
+    def answering(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Around all that is shown for one line; gives what tells whether the user wants it to stop."""
+
+
+@contextmanager
+def opened_face(json_lines: bool) -> Iterator[Face]:
+    """What suits the streams of this process."""
+    if json_lines:
+        yield JsonLines(_lines_in(), sys.stdout)
+    elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        terminal = Terminal()
+        with terminal.opened():
+            terminal.say(WELCOME)
+            yield terminal
+    else:
+        yield Lines(_lines_in(), sys.stdout)
+
+
+class Terminal(Console):
+    """A console in the process that computes: Ctrl-C sets a flag that is seen between tokens."""
+
+    @contextmanager
+    def answering(self) -> Iterator[Callable[[], bool]]:
+        cancelled = threading.Event()
+        with self.interruptible(cancelled.set):
+            yield cancelled.is_set
+
+
+class Lines:
+    """Plain lines in, plain answers out: a pipe, or a rank under MPI, which has no terminal."""
+
+    def __init__(self, lines: TextIO, out: TextIO) -> None:
+        self._lines = lines
+        self._out = out
+
+    def ask(self) -> str | None:
+        line = self._lines.readline()
+        return line.rstrip("\r\n") if line else None
+
+    def show(self, text: str, thought: bool) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+    def end_line(self) -> None:
+        self.show("\n", False)
+
+    def say(self, line: str) -> None:
+        say(line)
+
+    @contextmanager
+    def answering(self) -> Iterator[Callable[[], bool]]:
+        yield lambda: False
+
+
+class JsonLines:
+    """For a program that shows the conversation; it is heard also while an answer is computed.
+
+    A thread reads, because only that can wait for input while the other computes; it touches nothing else.
+    """
+
+    def __init__(self, lines: TextIO, out: TextIO) -> None:
+        self._out = out
+        self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._cancelled, self._ended = threading.Event(), threading.Event()
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def ask(self) -> str | None:
+        self._tell(waiting=True)
+        return self._typed.get()
+
+    def show(self, text: str, thought: bool) -> None:
+        self._tell(text=text, thought=thought)
+
+    def end_line(self) -> None:
+        self.show("\n", False)
+
+    def say(self, line: str) -> None:
+        self._tell(note=line)
+
+    @contextmanager
+    def answering(self) -> Iterator[Callable[[], bool]]:
+        self._cancelled.clear()
+        yield lambda: self._cancelled.is_set() or self._ended.is_set()
+
+    def _tell(self, **message: object) -> None:
+        self._out.write(json.dumps(message) + "\n")
+        self._out.flush()
+
+    def _read(self, lines: TextIO) -> None:
+        for line in lines:
+            message = _object(line)
+            if "line" in message:
+                self._typed.put(str(message["line"]))
+            elif "cancel" in message:
+                self._cancelled.set()
+        self._ended.set()
+        self._typed.put(None)
+
+
+def _object(line: str) -> dict[str, object]:
+    """A line of JSON; what is none is the words of somebody who typed them."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        message = None
+    return message if isinstance(message, dict) else {"line": line.rstrip("\r\n")}
+
+
+def _lines_in() -> TextIO:
+    """Standard input; bytes that are no UTF-8 are refused later, with the line that has them."""
+    if sys.stdin is None:
+        return io.StringIO()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    return sys.stdin
