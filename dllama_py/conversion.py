@@ -3,18 +3,15 @@
 Memory is bounded by one chunk of rows, whatever the size of the model. It does not know source formats.
 """
 
-import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from dllama_py.blocks import Bytes, FloatType
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.complete_file import complete_or_gone
 from dllama_py.formats.model_file import stored_type
 from dllama_py.formats.model_header import WEIGHT_TYPES, header_bytes
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
@@ -40,7 +37,7 @@ def convert_model(checkpoint: Checkpoint, target: FloatType, out: Path, on_progr
         raise UsageError(f"{target.label} is no weights type of a .m file; f32, f16, q40 and q80 are")
     header = header_bytes(checkpoint.path, checkpoint.config, target, checkpoint.omitted)
     total = len(header) + sum(_written_bytes(checkpoint, spec, target) for spec in tensor_specs(checkpoint.config))
-    with _complete_or_gone(out, total) as file:
+    with complete_or_gone(out, total) as file:
         file.write(header)
         written, unreleased = len(header), 0
         work = Work(f"writing {out.name}", total)
@@ -88,23 +85,3 @@ def _converted(data: Bytes, source: FloatType, target: FloatType) -> Bytes:
     if not np.isfinite(scales).all():
         raise ValueError("holds a scale that is infinite or not a number")
     return np.ascontiguousarray(data)
-
-
-@contextmanager
-def _complete_or_gone(out: Path, total_bytes: int) -> Iterator[BinaryIO]:
-    """A file that takes its name when the block ends well and disappears when it does not."""
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        free_bytes = shutil.disk_usage(out.parent).free
-        if free_bytes < total_bytes:
-            raise UsageError(
-                f"{out}: needs {total_bytes} bytes, the disk has {free_bytes} left; free some or use --output"
-            )
-        with partial.open("wb") as file:
-            yield file
-        os.replace(partial, out)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror or error}; choose another --output") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)

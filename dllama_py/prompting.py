@@ -3,16 +3,25 @@
 Joins the text room with the opened file: neither knows the other.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.gguf import open_metadata
+from dllama_py.formats.tokenizer_file import is_tokenizer_file, read_tokenizer_file
 from dllama_py.text.chat import ChatTemplate
-from dllama_py.text.tokenizer import Tokenizer
+from dllama_py.text.special_ids import end_ids as ids_in_settings
+from dllama_py.text.special_ids import folder_settings
+from dllama_py.text.stored_ids import with_folder_ids
+from dllama_py.text.tokenizer import TOKENIZER_FILES, Tokenizer, has_tokenizer
+from dllama_py.token_list import TokenList
 
 BUILT_IN_PROMPT = "What is the capital of France? Answer in one sentence."
+
+TOKENIZER_SOURCES = "a .t file, a tokenizer.json or tokenizer.model, its folder, or a GGUF file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +44,43 @@ class Text:
 def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | None:
     """From --tokenizer where given, else from what the model carries; None if it carries nothing, as a `.m`."""
     if tokenizer is not None:
-        return _from_path(tokenizer)
+        return text_from_path(tokenizer)
     if checkpoint is None:
         return None
     if checkpoint.path.is_dir():
-        return _from_path(checkpoint.path) if (checkpoint.path / "tokenizer.json").is_file() else None
-    if "tokenizer.ggml.model" in checkpoint.metadata:
-        vocabulary = Tokenizer.from_gguf(checkpoint.metadata)
-        return Text(vocabulary, ChatTemplate.from_gguf(checkpoint.metadata, vocabulary))
-    return None
+        return _from_folder(checkpoint.path) if has_tokenizer(checkpoint.path) else None
+    return _from_metadata(checkpoint.metadata) if "tokenizer.ggml.model" in checkpoint.metadata else None
+
+
+def text_from_path(path: Path) -> Text:
+    """From a folder, a file of one, a GGUF or a `.t` file, whichever the first bytes say."""
+    if path.is_dir():
+        return _from_folder(path)
+    if path.name in TOKENIZER_FILES and path.is_file():
+        return _from_folder(path.parent, path.name)
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such tokenizer; give {TOKENIZER_SOURCES}")
+    if is_tokenizer_file(path):
+        return _from_list(read_tokenizer_file(path))
+    return _from_metadata(open_metadata(path))
+
+
+def stored_tokens(path: Path) -> TokenList:
+    """What a `.t` file holds of this tokenizer; see `text_from_path` for where it may be."""
+    text = text_from_path(path)
+    stored = text.tokenizer.token_list(text.template.default_source)
+    folder = path if path.is_dir() else path.parent if path.name in TOKENIZER_FILES else None
+    return stored if folder is None else with_folder_ids(stored, folder_settings(folder))
+
+
+def end_ids(checkpoint: Checkpoint, text: Text | None) -> frozenset[int]:
+    """The tokens that end an answer: the tokenizer's, or without one those that the model's files give as ids."""
+    if text is not None:
+        return text.tokenizer.eos_ids
+    if checkpoint.path.is_dir():
+        return ids_in_settings(folder_settings(checkpoint.path))
+    id = checkpoint.metadata.get("tokenizer.ggml.eos_token_id")
+    return frozenset([id]) if isinstance(id, int) else frozenset()
 
 
 def need_text(text: Text | None, purpose: str) -> Text:
@@ -51,7 +88,7 @@ def need_text(text: Text | None, purpose: str) -> Text:
     if text is None:
         raise UsageError(
             f"{purpose} needs a tokenizer and the model has none; "
-            "give --tokenizer (a tokenizer.json, its folder, or a GGUF file), or token ids with --ids"
+            f"give --tokenizer ({TOKENIZER_SOURCES}), or token ids with --ids"
         )
     return text
 
@@ -66,13 +103,17 @@ def check_vocabulary(text: Text, checkpoint: Checkpoint) -> None:
         )
 
 
-def _from_path(path: Path) -> Text:
-    folder = path.parent if path.name == "tokenizer.json" else path
-    if folder.is_dir():
-        vocabulary = Tokenizer.from_folder(folder)
-        return Text(vocabulary, ChatTemplate.from_folder(folder, vocabulary))
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such tokenizer; give a tokenizer.json, its folder, or a GGUF file")
-    metadata = open_metadata(path)
+def _from_folder(folder: Path, name: str | None = None) -> Text:
+    vocabulary = Tokenizer.from_folder(folder, name)
+    return Text(vocabulary, ChatTemplate.from_folder(folder, vocabulary))
+
+
+def _from_metadata(metadata: Mapping[str, Any]) -> Text:
     vocabulary = Tokenizer.from_gguf(metadata)
     return Text(vocabulary, ChatTemplate.from_gguf(metadata, vocabulary))
+
+
+def _from_list(stored: TokenList) -> Text:
+    vocabulary = Tokenizer.from_token_list(stored)
+    sources = {} if stored.template is None else {"default": stored.template}
+    return Text(vocabulary, ChatTemplate(sources, vocabulary))

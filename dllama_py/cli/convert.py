@@ -1,4 +1,4 @@
-"""Mode `convert`: a Hugging Face folder or a GGUF file into a `.m` file."""
+"""Mode `convert`: a Hugging Face folder or a GGUF file into a `.m` file, its tokenizer into a `.t` file."""
 
 import argparse
 import sys
@@ -9,11 +9,18 @@ from dllama_py.cli.options import Parser
 from dllama_py.cli.progress import shown_progress
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.formats.complete_file import complete_or_gone
+from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
+from dllama_py.prompting import stored_tokens
 from dllama_py.settings import WEIGHT_TYPES
 
 EPILOG = """examples:
   dllama convert model ~/models/Qwen3-0.6B q40 qwen3_0.6b
   dllama convert model SmolLM2-135M-Instruct.Q4_1.gguf q80 smollm2_135m --output models/"""
+
+TOKENIZER_EPILOG = """examples:
+  dllama convert tokenizer ~/models/Qwen3-0.6B qwen3_0.6b
+  dllama convert tokenizer SmolLM2-135M-Instruct.Q4_1.gguf smollm2_135m --output models/"""
 
 
 def add_options(parser: Parser) -> None:
@@ -28,10 +35,27 @@ def add_options(parser: Parser) -> None:
     model.add_argument("weights", choices=WEIGHT_TYPES, help="type of all matrices in the result")
     model.add_argument("name", metavar="NAME", help="the result is called dllama_model_NAME_TYPE.m")
     model.add_argument("--output", type=Path, default=Path(), metavar="FOLDER_OR_FILE", help="default: this folder")
+    model.set_defaults(convert=_convert_model)
+    tokenizer = commands.add_parser(
+        "tokenizer",
+        help="tokenizer of a Hugging Face folder or GGUF file to a .t file",
+        epilog=TOKENIZER_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tokenizer.add_argument("source", type=Path, metavar="FOLDER_OR_GGUF", help="where the tokenizer is")
+    tokenizer.add_argument("name", metavar="NAME", help="the result is called dllama_tokenizer_NAME.t")
+    tokenizer.add_argument("--output", type=Path, default=Path(), metavar="FOLDER_OR_FILE", help="default: this folder")
+    tokenizer.set_defaults(convert=_convert_tokenizer)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Converts, with progress on standard error; the name of the file is the last line on standard output."""
+    out: Path = arguments.convert(arguments)
+    print(out)
+    return 0
+
+
+def _convert_model(arguments: argparse.Namespace) -> Path:
     from dllama_py.conversion import convert_model, model_file_name  # needs numba, which --help does not
 
     target = FloatType.named(arguments.weights)
@@ -43,8 +67,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"warning: {note}", file=sys.stderr)
     with shown_progress() as progress:
         convert_model(checkpoint, target, out, progress)
-    print(out)
-    return 0
+    return out
+
+
+def _convert_tokenizer(arguments: argparse.Namespace) -> Path:
+    out = _output_path(arguments.output, arguments.name, f"dllama_tokenizer_{arguments.name}.t")
+    if out.exists() and out.samefile(arguments.source):
+        raise UsageError(f"{out}: is the source itself; choose another NAME or --output")
+    data = tokenizer_file_bytes(stored_tokens(arguments.source))
+    with complete_or_gone(out, len(data)) as file:
+        file.write(data)
+    return out
 
 
 def _output_path(output: Path, name: str, file_name: str) -> Path:
@@ -52,6 +85,7 @@ def _output_path(output: Path, name: str, file_name: str) -> Path:
     if not name or Path(name).name != name:
         raise UsageError(f"NAME {name!r} must be a plain name without folders; use --output for the place")
     out = output / file_name if output.is_dir() else output
-    if not out.parent.is_dir() or (out is output and out.suffix != ".m"):
-        raise UsageError(f"--output {output}: is neither a folder that exists nor the name of a .m file in one")
+    kind = Path(file_name).suffix
+    if not out.parent.is_dir() or (out is output and out.suffix != kind):
+        raise UsageError(f"--output {output}: is neither a folder that exists nor the name of a {kind} file in one")
     return out

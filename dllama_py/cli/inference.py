@@ -16,7 +16,7 @@ from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
-from dllama_py.prompting import BUILT_IN_PROMPT, Text, check_vocabulary, need_text, open_text
+from dllama_py.prompting import BUILT_IN_PROMPT, Text, check_vocabulary, end_ids, need_text, open_text
 
 DEFAULT_STEPS = 256
 
@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     prompt: Sequence[int]
+    end_ids: frozenset[int]
     text: Text | None
 
 
@@ -68,7 +69,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
         known = need_text(text, "a text prompt")
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
     check_prompt(ids, orders)
-    return _Prepared(ids, text)
+    return _Prepared(ids, end_ids(checkpoint, text), text)
 
 
 def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, arguments: argparse.Namespace) -> None:
@@ -78,7 +79,7 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         prepared.prompt,
         sampling,
         arguments.steps,
-        text.tokenizer.eos_ids if text else frozenset(),
+        prepared.end_ids,
         text.tokenizer.vocab_size if text else engine.orders.config.vocab_size,
     )
     piece = text.tokenizer.piece if text else _no_text

@@ -33,7 +33,10 @@ def add_model_options(parser: Parser) -> None:
     group = parser.add_argument_group("model")
     group.add_argument("--model", type=Path, metavar="PATH", help=".m file, GGUF file or Hugging Face folder")
     group.add_argument(
-        "--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, folder or GGUF; default: --model"
+        "--tokenizer",
+        type=Path,
+        metavar="PATH",
+        help=".t or tokenizer.json, folder or GGUF; default: --model",
     )
     group.add_argument("--weights", choices=WEIGHT_TYPES, help="quantise a Hugging Face folder (default: q40)")
 

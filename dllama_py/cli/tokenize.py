@@ -8,7 +8,7 @@ from dllama_py.cli.options import Parser, add_json_option, model_path
 from dllama_py.cli.tables import table
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
-from dllama_py.prompting import open_text
+from dllama_py.prompting import TOKENIZER_SOURCES, open_text
 from dllama_py.text.tokenizer import Tokenizer
 
 EPILOG = """examples:
@@ -19,9 +19,7 @@ EPILOG = """examples:
 def add_options(parser: Parser) -> None:
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", type=Path, metavar="PATH", help="Hugging Face folder or GGUF file")
-    parser.add_argument(
-        "--tokenizer", type=Path, metavar="PATH", help="tokenizer.json, its folder, or GGUF file; default: --model"
-    )
+    parser.add_argument("--tokenizer", type=Path, metavar="PATH", help=f"{TOKENIZER_SOURCES}; default: --model")
     text = parser.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="the text")
     text.add_argument("--file", type=Path, metavar="PATH", help="a file with the text, in UTF-8")
@@ -44,10 +42,7 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
     checkpoint = None if arguments.tokenizer else open_checkpoint(model_path(arguments))
     text = open_text(checkpoint, arguments.tokenizer)
     if text is None:
-        raise UsageError(
-            f"{model_path(arguments)} holds no tokenizer; "
-            "give --tokenizer (a tokenizer.json, its folder, or a GGUF file)"
-        )
+        raise UsageError(f"{model_path(arguments)} holds no tokenizer; give --tokenizer ({TOKENIZER_SOURCES})")
     return text.tokenizer
 
 

@@ -60,7 +60,9 @@ def open_metadata(path: Path) -> Mapping[str, Any]:
     file = MappedFile(path)
     refuse_stranger(file)
     if file.read(0, min(4, file.size)) != MAGIC:
-        raise InputError(f"{path}: is no GGUF file; give a tokenizer.json, its folder, or a GGUF file")
+        raise InputError(
+            f"{path}: is no tokenizer; give a .t file, a tokenizer.json or tokenizer.model, its folder, or a GGUF file"
+        )
     return read_header(file)[0]
 
 

@@ -56,6 +56,11 @@ class ChatTemplate:
     def exists(self) -> bool:
         return bool(self._sources)
 
+    @property
+    def default_source(self) -> str | None:
+        """The template for requests without tools, in Jinja's language."""
+        return self._sources.get("default")
+
     def render(
         self,
         messages: Messages,

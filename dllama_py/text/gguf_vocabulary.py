@@ -1,60 +1,101 @@
-"""A byte-level BPE from the tokenizer.ggml.* metadata of a GGUF file. Knows the keys, not the file format."""
+"""A vocabulary from the tokenizer.ggml.* metadata of a GGUF file. Knows the keys, not the file format."""
 
-from collections.abc import Iterable, Mapping
-from enum import IntEnum
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tokenizers import AddedToken
-from tokenizers import Tokenizer as Backend
-from tokenizers.decoders import ByteLevel
-from tokenizers.models import BPE
 
 from dllama_py.errors import InputError
-from dllama_py.text.pre_tokenizers import SplitRule, split_rule
+from dllama_py.text.byte_level import add_tokens, byte_level_backend
+from dllama_py.text.pre_tokenizers import split_rule
+from dllama_py.text.sentencepiece import PieceType, sentencepiece_vocabulary
 from dllama_py.text.special_ids import END_TEXTS, SpecialIds
+from dllama_py.text.vocabulary import LibraryVocabulary, Vocabulary
 
 _KEY = "tokenizer.ggml."
 
 
-class TokenType(IntEnum):
-    """The values of tokenizer.ggml.token_type that matter here; the rest are ordinary tokens."""
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Text and type of each token, without the unused ones at the end, which only pad the model's rows."""
 
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
+    texts: list[str]
+    types: list[int]
+
+    def of_type(self, wanted: PieceType) -> list[str]:
+        return [text for text, kind in zip(self.texts, self.types, strict=True) if kind == wanted]
 
 
-def from_metadata(metadata: Mapping[str, Any]) -> tuple[Backend, SpecialIds]:
-    """Encoder and special ids. Unused tokens at the end, which only pad the model's rows, are left out.
-
-    InputError for another kind of vocabulary, an unknown pre-tokenizer, missing keys or merges of unknown tokens.
-    """
+def from_metadata(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
+    """InputError for another kind of vocabulary, an unknown pre-tokenizer, missing keys or merges of unknown tokens."""
     kind = metadata.get(_KEY + "model")
-    if kind != "gpt2":
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    if reader is None:
         raise InputError(
-            f"the GGUF file holds a tokenizer of kind {kind!r}; only 'gpt2' can be read from GGUF; "
-            "point --tokenizer to the model's Hugging Face folder"
+            f"the GGUF file holds a tokenizer of kind {kind!r}; only {' and '.join(map(repr, _READERS))} can be read "
+            "from GGUF; point --tokenizer to the model's Hugging Face folder"
         )
+    return reader(metadata)
+
+
+def _byte_level(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
     rule = split_rule(metadata.get(_KEY + "pre"))
-    tokens = _texts(_listed(metadata, "tokens"))
-    types = [int(kind) for kind in _listed(metadata, "token_type", [1] * len(tokens))]
-    if len(types) != len(tokens):
-        raise InputError(
-            f"tokenizer.ggml.token_type has {len(types)} entries for {len(tokens)} tokens; expected as many"
-        )
-    while types and types[-1] == TokenType.UNUSED:
+    listing = _listing(metadata)
+    vocab = {text: id for id, text in enumerate(listing.texts)}
+    pairs = [_pair(merge) for merge in _listed(metadata, "merges")]
+    try:
+        backend = byte_level_backend(vocab, pairs, rule)
+    except Exception as error:  # the library raises a bare Exception for a merge of unknown tokens
+        raise InputError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
+    add_tokens(backend, listing.of_type(PieceType.CONTROL), listing.of_type(PieceType.USER_DEFINED))
+    return LibraryVocabulary(backend), _special_ids(metadata, listing, rule.add_bos)
+
+
+def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
+    listing = _listing(metadata)
+    n_tokens = len(listing.texts)
+    try:
+        scores = [float(score) for score in _listed(metadata, "scores")[:n_tokens]]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{_KEY}scores are no numbers ({error}); convert the model again") from None
+    if len(scores) != n_tokens or not all(map(math.isfinite, scores)):
+        raise InputError(f"{_KEY}scores does not have a number for each of {n_tokens} tokens; convert the model again")
+    prefix = bool(metadata.get(_KEY + "add_space_prefix", True))
+    single = bool(metadata.get(_KEY + "remove_extra_whitespaces", False))
+    vocabulary = sentencepiece_vocabulary(
+        listing.texts, scores, listing.types, prefix_space=prefix, single_spaces=single
+    )
+    return vocabulary, _special_ids({_KEY + "bos_token_id": 1, _KEY + "eos_token_id": 2, **metadata}, listing, True)
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], tuple[Vocabulary, SpecialIds]]] = {
+    "gpt2": _byte_level,
+    "llama": _sentencepiece,
+}
+
+
+def _listing(metadata: Mapping[str, Any]) -> _Listing:
+    texts = _texts(_listed(metadata, "tokens"))
+    try:
+        types = [int(kind) for kind in _listed(metadata, "token_type", [PieceType.NORMAL] * len(texts))]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{_KEY}token_type is no array of numbers ({error}); convert the model again") from None
+    if len(types) != len(texts):
+        raise InputError(f"{_KEY}token_type has {len(types)} entries for {len(texts)} tokens; expected as many")
+    while types and types[-1] == PieceType.UNUSED:
         types.pop()
-    del tokens[len(types) :]
-    backend = _backend(tokens, _listed(metadata, "merges"), rule)
-    _add_special(backend, tokens, types)
-    return backend, _special_ids(metadata, rule, {text: id for id, text in enumerate(tokens) if types[id] != 1})
+    del texts[len(types) :]
+    if not texts or len(set(texts)) != len(texts):
+        raise InputError(f"{_KEY}tokens holds {len(texts)} tokens but {len(set(texts))} different ones")
+    return _Listing(texts, types)
 
 
 def _listed(metadata: Mapping[str, Any], name: str, default: list[Any] | None = None) -> list[Any]:
     values = metadata.get(_KEY + name, default)
     if values is None:
-        raise InputError(f"the GGUF file has no {_KEY + name}; a 'gpt2' tokenizer needs it; convert the model again")
+        raise InputError(f"the GGUF file has no {_KEY + name}, which its tokenizer needs; convert the model again")
     if not isinstance(values, list | np.ndarray):
         raise InputError(f"{_KEY + name} is a {type(values).__name__}; expected an array; convert the model again")
     return list(values)
@@ -68,44 +109,22 @@ def _texts(tokens: list[Any]) -> list[str]:
     return tokens
 
 
-def _backend(tokens: list[str], merges: Iterable[Any], rule: SplitRule) -> Backend:
-    vocab = {text: id for id, text in enumerate(tokens)}
-    if len(vocab) != len(tokens):
-        raise InputError(f"tokenizer.ggml.tokens holds {len(tokens)} tokens but {len(vocab)} different ones")
-    pairs = [_pair(merge) for merge in merges]
-    try:
-        backend = Backend(BPE(vocab=vocab, merges=pairs, ignore_merges=rule.ignore_merges))
-    except Exception as error:  # the library raises a bare Exception for a merge of unknown tokens
-        raise InputError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
-    backend.normalizer = rule.normalizer()
-    backend.pre_tokenizer = rule.pre_tokenizer()
-    backend.decoder = ByteLevel()
-    return backend
-
-
 def _pair(merge: Any) -> tuple[str, str]:
     """A merge is "left right", or a pair whose parts may hold spaces themselves."""
     if isinstance(merge, str):
         left, space, right = merge.partition(" ")
-        if not space:
-            raise InputError(f"tokenizer.ggml.merges holds {merge!r}; expected two tokens with a space between")
-        return left, right
-    left, right = merge
-    return left, right
+        if space:
+            return left, right
+    elif isinstance(merge, Iterable):
+        parts = list(merge)
+        if len(parts) == 2 and all(isinstance(part, str) for part in parts):
+            return parts[0], parts[1]
+    raise InputError(f"tokenizer.ggml.merges holds {merge!r}; expected two tokens with a space between")
 
 
-def _add_special(backend: Backend, tokens: list[str], types: list[int]) -> None:
-    """Control tokens can be switched off while encoding; user-defined ones are always recognised."""
+def _special_ids(metadata: Mapping[str, Any], listing: _Listing, add_bos: bool) -> SpecialIds:
+    """add_bos: unless the file says otherwise."""
 
-    def of_type(wanted: TokenType, special: bool) -> list[AddedToken]:
-        texts = [text for text, kind in zip(tokens, types, strict=True) if kind == wanted]
-        return [AddedToken(text, special=special, normalized=False) for text in texts]
-
-    backend.add_special_tokens(of_type(TokenType.CONTROL, special=True))
-    backend.add_tokens(of_type(TokenType.USER_DEFINED, special=False))
-
-
-def _special_ids(metadata: Mapping[str, Any], rule: SplitRule, special: Mapping[str, int]) -> SpecialIds:
     def id_at(name: str) -> int | None:
         id = metadata.get(_KEY + name)
         if not isinstance(id, int | None):
@@ -113,10 +132,11 @@ def _special_ids(metadata: Mapping[str, Any], rule: SplitRule, special: Mapping[
         return id
 
     bos_id, eos_id = id_at("bos_token_id"), id_at("eos_token_id")
+    special = {text: id for id, (text, kind) in enumerate(zip(listing.texts, listing.types, strict=True)) if kind != 1}
     ends = {eos_id, id_at("eot_token_id"), id_at("eom_token_id"), *(special.get(text) for text in END_TEXTS)}
     return SpecialIds(
         bos_id=bos_id,
-        add_bos=bos_id is not None and bool(metadata.get(_KEY + "add_bos_token", rule.add_bos)),
+        add_bos=bos_id is not None and bool(metadata.get(_KEY + "add_bos_token", add_bos)),
         eos_id=eos_id,
         eos_ids=frozenset(id for id in ends if id is not None),
     )

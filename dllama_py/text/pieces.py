@@ -14,6 +14,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 BYTE_OF = _byte_alphabet()
+_LETTER_OF = {byte: letter for letter, byte in BYTE_OF.items()}
 
 
 def byte_level_piece(text: str) -> bytes:
@@ -22,6 +23,11 @@ def byte_level_piece(text: str) -> bytes:
         return bytes([BYTE_OF[character] for character in text])
     except KeyError:
         return text.encode()
+
+
+def byte_level_text(piece: bytes) -> str:
+    """A token's bytes in GPT-2's byte alphabet."""
+    return "".join([_LETTER_OF[byte] for byte in piece])
 
 
 def word_piece(text: str) -> bytes:

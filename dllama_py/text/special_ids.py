@@ -1,6 +1,7 @@
 """Which tokens begin a text and end an answer, from whatever a model's files say. Knows no encoding."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ END_TEXTS = (
     "<end_of_turn>",
     "<｜end▁of▁sentence｜>",
 )
+
+# Some vocabularies mark tokens of this look (fill-in-the-middle, file separators) as ordinary; a user must not forge
+# them.
+_CONTROL_LOOK = re.compile(r"<\|.*\|>|<｜.*｜>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class HuggingFaceSettings:
     tokenizer_config: Mapping[str, Any]
     config: Mapping[str, Any]
     generation_config: Mapping[str, Any]
+
+
+def has_control_look(text: str) -> bool:
+    """Whether a token outside the ordinary vocabulary is spelled as control tokens are."""
+    return _CONTROL_LOOK.fullmatch(text) is not None
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
@@ -98,6 +108,27 @@ def _named(token: Any, id_of: Callable[[str], int | None]) -> list[int]:
             f"tokenizer_config.json names {text!r} as begin or end token; tokenizer.json has no such token"
         )
     return [id]
+
+
+def end_ids(settings: HuggingFaceSettings) -> frozenset[int]:
+    """The end tokens that are given as ids, which takes no vocabulary."""
+    return frozenset([*end_ids_in(settings.generation_config), *end_ids_in(settings.config)])
+
+
+def end_ids_in(source: Mapping[str, Any]) -> list[int]:
+    """The ids that one of the JSON files gives, in its order."""
+    return _listed(source.get("eos_token_id"))
+
+
+def first_id(ids: Any) -> int | None:
+    """The id, or the first of a list of ids; None where there is none."""
+    return next(iter(_listed(ids)), None)
+
+
+def folder_settings(folder: Path) -> HuggingFaceSettings:
+    """What the JSON files of a Hugging Face folder say, each empty if it is not there."""
+    names = ("tokenizer_config", "config", "generation_config")
+    return HuggingFaceSettings(*[read_settings(folder / f"{name}.json") for name in names])
 
 
 def _listed(ids: Any) -> list[int]:

@@ -1,31 +1,34 @@
-"""Text to token ids and back, by the `tokenizers` library. Takes data or a folder; knows no model file format."""
+"""Text to token ids and back, whatever the vocabulary. Takes data or a folder; knows no model file format."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from tokenizers import Tokenizer as Backend
-
 from dllama_py.errors import InputError, UsageError
-from dllama_py.text import gguf_vocabulary, huggingface_vocabulary
-from dllama_py.text.pieces import byte_level_piece, word_piece
-from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, read_settings
+from dllama_py.text import gguf_vocabulary, huggingface_vocabulary, sentencepiece_model, stored_vocabulary
+from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, folder_settings
+from dllama_py.text.vocabulary import Span, Vocabulary
+from dllama_py.token_list import TokenList
+
+TOKENIZER_FILES: Mapping[str, Callable[[bytes, HuggingFaceSettings], tuple[Vocabulary, SpecialIds]]] = {
+    "tokenizer.json": huggingface_vocabulary.from_json,
+    "tokenizer.model": sentencepiece_model.from_model,
+}
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a Hugging Face folder has a file that `Tokenizer.from_folder` can read."""
+    return any((folder / name).is_file() for name in TOKENIZER_FILES)
 
 
 class Tokenizer:
-    """One vocabulary. May be used from several threads."""
+    """One vocabulary with its begin and end tokens. May be used from several threads."""
 
-    def __init__(self, backend: Backend, special_ids: SpecialIds) -> None:
-        self._backend = backend
-        self._lock = Lock()  # recognising control tokens is a switch of the backend
-        added = backend.get_added_tokens_decoder()
-        self._added = {id: token.content for id, token in added.items()}
-        self._control = frozenset(id for id, token in added.items() if token.special)
-        self.vocab_size = 1 + max(backend.get_vocab(with_added_tokens=True).values())
+    def __init__(self, vocabulary: Vocabulary, special_ids: SpecialIds) -> None:
+        self._vocabulary = vocabulary
+        self.vocab_size = vocabulary.n_tokens
         self.special_ids = special_ids.checked(self.vocab_size)
-        self.drops_first_space = huggingface_vocabulary.drops_first_space(backend)
-        self._piece_of = byte_level_piece if huggingface_vocabulary.is_byte_level(backend) else word_piece
+        self.drops_first_space = vocabulary.drops_first_space
 
     @classmethod
     def from_json(
@@ -41,20 +44,28 @@ class Tokenizer:
         return cls(*huggingface_vocabulary.from_json(data, settings))
 
     @classmethod
-    def from_folder(cls, folder: Path) -> "Tokenizer":
-        """From a Hugging Face folder; InputError names a file that is missing or no JSON."""
-        path = folder / "tokenizer.json"
-        if not path.is_file():
+    def from_folder(cls, folder: Path, name: str | None = None) -> "Tokenizer":
+        """From this one of TOKENIZER_FILES in a Hugging Face folder, by default the first that is there; InputError
+        names a file that is missing or no JSON.
+        """
+        found = next((file for file in TOKENIZER_FILES if (folder / file).is_file()), None)
+        if found is None:
             raise InputError(
-                f"{folder} has no tokenizer.json; it is needed to read text; copy it from the model's page"
+                f"{folder} has no {' or '.join(TOKENIZER_FILES)}; one is needed to read text; "
+                "copy it from the model's page"
             )
-        names = ("tokenizer_config", "config", "generation_config")
-        return cls.from_json(path.read_bytes(), **{name: read_settings(folder / f"{name}.json") for name in names})
+        file = folder / (name or found)
+        return cls(*TOKENIZER_FILES[file.name](file.read_bytes(), folder_settings(folder)))
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> "Tokenizer":
         """From the tokenizer.ggml.* metadata of a GGUF file; see `gguf_vocabulary`."""
         return cls(*gguf_vocabulary.from_metadata(metadata))
+
+    @classmethod
+    def from_token_list(cls, stored: TokenList) -> "Tokenizer":
+        """From what a `.t` file holds; see `stored_vocabulary`."""
+        return cls(*stored_vocabulary.from_token_list(stored))
 
     @property
     def bos_id(self) -> int | None:
@@ -72,16 +83,13 @@ class Tokenizer:
         begin = [self.bos_id] if self.bos_id is not None and (self.special_ids.add_bos if bos is None else bos) else []
         return begin + [id for id, _ in self.spans(text, special=special)]
 
-    def spans(self, text: str, *, special: bool = True) -> list[tuple[int, tuple[int, int]]]:
+    def spans(self, text: str, *, special: bool = True) -> list[Span]:
         """(id, (start, stop)) of each token: the characters of text it covers, without the begin token.
 
         UsageError where the text is no Unicode: bytes of a command line that are no UTF-8, or half a surrogate pair.
         """
         _check_unicode(text)
-        with self._lock:
-            self._backend.encode_special_tokens = not special
-            encoded = self._backend.encode(text, add_special_tokens=False)
-        return list(zip(encoded.ids, encoded.offsets, strict=True))
+        return self._vocabulary.spans(text, special)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The whole text, special tokens by their names, bytes that are no UTF-8 as U+FFFD."""
@@ -90,8 +98,7 @@ class Tokenizer:
 
     def piece(self, id: int) -> bytes:
         """The bytes a token stands for; an incomplete character is possible. Empty for an id without a token."""
-        added = self._added.get(id)
-        return added.encode() if added is not None else self._piece_of(self._backend.id_to_token(id) or "")
+        return self._vocabulary.piece(id)
 
     def token_text(self, id: int) -> str:
         """The piece as text for people to read."""
@@ -99,11 +106,19 @@ class Tokenizer:
 
     def is_special(self, id: int) -> bool:
         """Whether it is a control token, which only a template or raw text may yield."""
-        return id in self._control
+        return id in self._vocabulary.controls
 
     def special_texts(self) -> frozenset[str]:
         """The spelling of every control token."""
-        return frozenset(self._added[id] for id in self._control)
+        return frozenset(self._vocabulary.controls.values())
+
+    def token_list(self, template: str | None = None) -> TokenList:
+        """What a `.t` file holds of this tokenizer."""
+        special = self.special_ids
+        first = [] if special.eos_id is None else [special.eos_id]
+        eos_ids = tuple(dict.fromkeys([*first, *sorted(special.eos_ids)]))
+        tokens = [self.piece(id) for id in range(self.vocab_size)]
+        return TokenList(tokens, self._vocabulary.scores(), special.bos_id, eos_ids, special.add_bos, template)
 
 
 def _check_unicode(text: str) -> None:

@@ -89,7 +89,7 @@ def test_neither_mpi_nor_numba_is_needed(folder):
     [
         ([], "one of the arguments --prompt --file is required"),
         (["--prompt", "a"], "no --model given and none fetched yet"),
-        (["--model", "MODEL", "--prompt", "a"], "a.m holds no tokenizer; give --tokenizer (a tokenizer.json, "),
+        (["--model", "MODEL", "--prompt", "a"], "a.m holds no tokenizer; give --tokenizer (a .t file, a tokenizer.json "),
         (["--tokenizer", "none", "--prompt", "a"], "none: there is no such tokenizer"),
         (["--tokenizer", "FOLDER", "--file", "none"], "none: cannot be read: No such file or directory"),
         (["--tokenizer", "FOLDER", "--file", "MODEL"], "is no UTF-8; give a text file in UTF-8"),

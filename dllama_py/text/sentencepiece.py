@@ -1,0 +1,65 @@
+"""A SentencePiece vocabulary of the BPE kind with byte fallback, from its pieces. Knows no file."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from dllama_py.errors import InputError
+from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary
+from dllama_py.text.pieces import word_piece
+
+
+class PieceType(IntEnum):
+    """The same numbers in tokenizer.model and in tokenizer.ggml.token_type."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+def sentencepiece_vocabulary(
+    pieces: Sequence[str],
+    scores: Sequence[float],
+    types: Sequence[int],
+    *,
+    prefix_space: bool,
+    single_spaces: bool = False,
+) -> MergingVocabulary:
+    """Encodes as SentencePiece does; a space goes before the text and, as in llama.cpp and Hugging Face, before what
+    follows a control token.
+    """
+
+    def of_type(*wanted: PieceType) -> list[int]:
+        return [id for id, kind in enumerate(types) if kind in wanted]
+
+    literal = of_type(PieceType.CONTROL, PieceType.UNKNOWN, PieceType.USER_DEFINED)
+    tokens = [word_piece(piece) for piece in pieces]
+    for id in literal:
+        tokens[id] = pieces[id].encode()
+    return MergingVocabulary(
+        MergeRules(
+            tokens,
+            scores,
+            of_type(PieceType.NORMAL),
+            controls={id: pieces[id] for id in of_type(PieceType.CONTROL, PieceType.UNKNOWN) if pieces[id]},
+            user_defined={id: pieces[id] for id in of_type(PieceType.USER_DEFINED) if pieces[id]},
+            byte_ids={_byte(id, pieces[id]): id for id in of_type(PieceType.BYTE)},
+            unknown_id=next(iter(of_type(PieceType.UNKNOWN)), None),
+            sentencepiece=True,
+            prefix_space=prefix_space,
+            single_spaces=single_spaces,
+        )
+    )
+
+
+def _byte(id: int, piece: str) -> int:
+    try:
+        if len(piece) != 6:
+            raise ValueError
+        return int(piece.removeprefix("<0x").removesuffix(">"), 16)
+    except ValueError:
+        raise InputError(
+            f"token {id} is {piece!r} and said to be a byte; expected the form <0x0A>; the tokenizer is damaged"
+        ) from None

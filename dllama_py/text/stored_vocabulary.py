@@ -1,0 +1,79 @@
+"""A vocabulary from the list of tokens of a `.t` file. Knows what such a file leaves open, not the file.
+
+It does not say which tokens are control tokens. distributed-llama takes the begin token and all after it; where text
+could not be spelled with those before it (SentencePiece and SmolLM2 have it at the front), they are what stands
+before the first token of one byte.
+"""
+
+from collections.abc import Sequence
+
+from dllama_py.text.byte_level import add_tokens, byte_level_backend
+from dllama_py.text.known_vocabularies import known_rule, ranked_merges
+from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary
+from dllama_py.text.pieces import byte_level_text
+from dllama_py.text.pre_tokenizers import SplitRule
+from dllama_py.text.special_ids import SpecialIds, has_control_look
+from dllama_py.text.vocabulary import LibraryVocabulary, Vocabulary
+from dllama_py.token_list import TokenList
+
+
+def from_token_list(stored: TokenList) -> tuple[Vocabulary, SpecialIds]:
+    """Ids follow Hugging Face for known vocabularies, else distributed-llama's merge by score."""
+    special_ids = SpecialIds(
+        stored.bos_id,
+        stored.add_bos and stored.bos_id is not None,
+        stored.eos_ids[0] if stored.eos_ids else None,
+        frozenset(stored.eos_ids),
+    )
+    return _vocabulary(stored), special_ids
+
+
+def _vocabulary(stored: TokenList) -> Vocabulary:
+    tokens = stored.tokens
+    first_byte = next((id for id, token in enumerate(tokens) if len(token) == 1), len(tokens))
+    if stored.bos_id is not None and stored.bos_id > first_byte:
+        rule = known_rule(tokens[: stored.bos_id])
+        if rule is not None:
+            return _ranked(tokens, stored.bos_id, rule)
+        return _scored(stored, range(stored.bos_id), range(stored.bos_id, len(tokens)))
+    if _has_byte_tokens(tokens, first_byte):
+        return _sentencepiece(stored, first_byte)
+    return _scored(stored, range(first_byte, len(tokens)), range(first_byte))
+
+
+def _ranked(tokens: Sequence[bytes], n_ordinary: int, rule: SplitRule) -> Vocabulary:
+    vocab = {byte_level_text(token): id for id, token in enumerate(tokens[:n_ordinary])}
+    backend = byte_level_backend(vocab, ranked_merges(vocab), rule)
+    added = [token.decode(errors="replace") for token in tokens[n_ordinary:]]
+    for text in added:  # one by one, for ids follow the order
+        is_control = has_control_look(text)
+        add_tokens(backend, [text] if is_control else [], [] if is_control else [text])
+    return LibraryVocabulary(backend)
+
+
+def _scored(stored: TokenList, ordinary: range, special: range) -> Vocabulary:
+    controls = _texts(stored.tokens, [*special, *(id for id in stored.eos_ids if id not in special)])
+    return MergingVocabulary(
+        MergeRules(stored.tokens, stored.scores, [id for id in ordinary if id not in controls], controls)
+    )
+
+
+def _has_byte_tokens(tokens: Sequence[bytes], first: int) -> bool:
+    """SentencePiece with byte fallback has the 256 bytes in a row, before its pieces."""
+    return list(tokens[first : first + 256]) == [bytes([byte]) for byte in range(256)]
+
+
+def _sentencepiece(stored: TokenList, first_byte: int) -> Vocabulary:
+    controls = _texts(stored.tokens, [*range(first_byte), *(id for id in stored.eos_ids if id >= first_byte)])
+    ordinary = [id for id in range(first_byte + 256, len(stored.tokens)) if id not in controls]
+    byte_ids = {byte: first_byte + byte for byte in range(256)}
+    return MergingVocabulary(
+        MergeRules(
+            stored.tokens, stored.scores, ordinary, controls, byte_ids=byte_ids, sentencepiece=True, prefix_space=True
+        )
+    )
+
+
+def _texts(tokens: Sequence[bytes], ids: Sequence[int]) -> dict[int, str]:
+    """Their spelling; one that is no UTF-8 cannot be spelled in a text."""
+    return {id: tokens[id].decode(errors="replace") for id in ids}

@@ -1,0 +1,104 @@
+"""What every vocabulary offers, and the one that is run by the `tokenizers` library."""
+
+import json
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Protocol
+
+from tokenizers import Tokenizer as Backend
+
+from dllama_py.errors import InputError
+from dllama_py.text.pieces import byte_level_piece, word_piece
+
+Span = tuple[int, tuple[int, int]]  # an id, and the characters from start to stop that it covers
+
+
+class Vocabulary(Protocol):
+    """Text to ids and ids to bytes, without begin or end tokens of its own accord. Safe for several threads."""
+
+    @property
+    def n_tokens(self) -> int:
+        """One more than the highest id."""
+        ...
+
+    @property
+    def controls(self) -> Mapping[int, str]:
+        """The control tokens and their spelling."""
+        ...
+
+    @property
+    def drops_first_space(self) -> bool:
+        """Whether a text comes back with a space in front that was not in it."""
+        ...
+
+    def spans(self, text: str, special: bool) -> list[Span]:
+        """The tokens of a text; special: control tokens spelled in it are recognised."""
+        ...
+
+    def piece(self, id: int) -> bytes:
+        """The bytes a token stands for, empty for an id without a token."""
+        ...
+
+    def scores(self) -> list[float]:
+        """Of each token: the higher, the sooner it is merged from two."""
+        ...
+
+
+class LibraryVocabulary:
+    """Fulfils `Vocabulary` with an encoder of the library."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = Lock()  # recognising control tokens is a switch of the backend
+        added = backend.get_added_tokens_decoder()
+        self._added = {id: token.content for id, token in added.items()}
+        self.controls: Mapping[int, str] = {id: token.content for id, token in added.items() if token.special}
+        self.n_tokens = 1 + max(backend.get_vocab(with_added_tokens=True).values(), default=-1)
+        self.drops_first_space = _drops_first_space(backend)
+        self._piece_of = byte_level_piece if _is_byte_level(backend) else word_piece
+
+    def spans(self, text: str, special: bool) -> list[Span]:
+        with self._lock:
+            self._backend.encode_special_tokens = not special
+            encoded = self._backend.encode(text, add_special_tokens=False)
+        return list(zip(encoded.ids, encoded.offsets, strict=True))
+
+    def piece(self, id: int) -> bytes:
+        added = self._added.get(id)
+        return added.encode() if added is not None else self._piece_of(self._backend.id_to_token(id) or "")
+
+    def scores(self) -> list[float]:
+        if self._piece_of is byte_level_piece:
+            return [-float(id) for id in range(self.n_tokens)]  # minus zero for the first, as distributed-llama writes
+        model = json.loads(self._backend.to_str())["model"]
+        if model["type"] != "BPE":
+            raise InputError(
+                f"the tokenizer is a {model['type']} model; a .t file can hold BPE only; use the tokenizer as it is"
+            )
+        scores = [float(-self.n_tokens - len(model.get("merges", [])))] * self.n_tokens  # for what no merge makes
+        for rank, merge in reversed(list(enumerate(model.get("merges", [])))):
+            joined = "".join(merge if isinstance(merge, list) else merge.split(" ", 1))
+            scores[model["vocab"][joined]] = -float(rank)
+        return scores
+
+
+def _is_byte_level(backend: Backend) -> bool:
+    """Whether tokens are spelled in GPT-2's byte alphabet."""
+    return any(step["type"] == "ByteLevel" for step in _decoder_steps(backend))
+
+
+def _drops_first_space(backend: Backend) -> bool:
+    """Whether the vocabulary writes a space before the first word, to be dropped at the start of a text."""
+    return any(
+        (step["type"] == "Strip" and step.get("content") == " " and step.get("start") == 1)
+        or (step["type"] == "Metaspace" and step.get("prepend_scheme", "always") != "never")
+        for step in _decoder_steps(backend)
+    )
+
+
+def _decoder_steps(backend: Backend) -> list[dict[str, Any]]:
+    if backend.decoder is None:
+        return []
+    decoder: dict[str, Any] = json.loads(backend.decoder.__getstate__())
+    steps: list[dict[str, Any]] = decoder.get("decoders", [decoder])
+    return steps
