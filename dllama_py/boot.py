@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
+from dllama_py.cluster.free_memory import free_memory
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.formats.tensors import tensor_specs
+from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
+from dllama_py.progress import Progress, unwatched
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import Shard, make_plan
@@ -27,6 +30,8 @@ from dllama_py.transport.metered import MeteredComm
 
 if TYPE_CHECKING:
     from dllama_py.engine.runner import Runner
+
+FACTS_BYTES = 1024  # of a rank's facts as JSON, a host name of up to 253 letters among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,35 @@ Open = Callable[[], Checkpoint]
 Check = Callable[[Checkpoint, Orders], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told of the plan, before a weight is read, and of how far loading is; at the root alone."""
+
+    on_plan: Callable[[MemoryPlan], None]
+    on_progress: Progress
+
+
+UNWATCHED = Watch(lambda plan: None, unwatched)
+
+
 def _no_check(checkpoint: Checkpoint, orders: Orders) -> None:
     """Everything is fine."""
 
 
 @contextmanager
 def open_engine(
-    settings: EngineSettings, comm: Comm, open_model: Open, say: Say, check: Check = _no_check
+    settings: EngineSettings,
+    comm: Comm,
+    open_model: Open,
+    say: Say,
+    check: Check = _no_check,
+    watch: Watch = UNWATCHED,
 ) -> Iterator[Engine | None]:
     """Loads the model over all ranks. At the root an Engine; elsewhere the rank serves until the root ends, then None.
 
     `open_model` and then `check` are called at the root alone; `check` refuses what cannot work for a reason of the
-    caller's. AgreedFailure, before a weight is read, when either does or when the model cannot be shared like this.
+    caller's. AgreedFailure, before a weight is read, when either does, when the model cannot be shared like this or
+    when it does not fit the memory of the nodes.
     """
     started = time.perf_counter()
     metered = MeteredComm(comm)
@@ -82,21 +104,20 @@ def open_engine(
             check(checkpoint, orders)
     orders = _share(orders, comm)
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
-    if checkpoint is not None:
-        _announce(checkpoint, orders, shards, say)
+    facts = _gather(_node_facts(comm, threads), comm)
+    with agreed(comm):
+        if checkpoint is not None:
+            _announce(checkpoint, orders, shards, say)
+            _plan(checkpoint, orders, [NodeFacts(**fact) for fact in facts], watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.engine.runner import Runner, serve
     from dllama_py.loading import loaded_rank
 
-    with loaded_rank(orders, shards, metered, checkpoint, threads.n_threads) as rank:
-        facts = RankFacts(
-            comm.hosts[comm.rank],
-            threads.n_threads,
-            rank.weights.bytes_per_token(),
-            rank.compile_s,
-        )
-        ranks = _gather_facts(facts, comm)
+    on_progress = watch.on_progress if comm.rank == 0 else unwatched
+    with loaded_rank(orders, shards, metered, checkpoint, threads.n_threads, on_progress) as rank:
+        own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
+        ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
         if checkpoint is None:
             serve(rank.model, metered, shards[comm.rank])
             yield None
@@ -159,10 +180,21 @@ def _span(part: range) -> str:
     return f"{part.start}-{part.stop - 1} ({len(part)})" if part else "none"
 
 
-def _gather_facts(facts: RankFacts, comm: Comm) -> tuple[RankFacts, ...]:
-    """Every rank's facts at the root, nothing elsewhere; also the moment from which all are ready."""
+def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
+    free = free_memory()
+    return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes)
+
+
+def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], watch: Watch) -> None:
+    plan = plan_memory(orders, facts)
+    watch.on_plan(plan)
+    refuse_what_does_not_fit(plan, orders, facts, checkpoint.path.is_dir())
+
+
+def _gather(facts: NodeFacts | RankFacts, comm: Comm) -> list[dict[str, Any]]:
+    """Every rank's facts at the root, nothing elsewhere; also a moment from which all have come so far."""
     text = json.dumps(asdict(facts)).encode()
-    own = np.frombuffer(text.ljust(512), np.uint8)
-    parts = [np.zeros(512, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
+    own = np.frombuffer(text.ljust(FACTS_BYTES), np.uint8)
+    parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
     comm.gather(own, parts)
-    return tuple(RankFacts(**json.loads(part.tobytes())) for part in parts or [])
+    return [json.loads(part.tobytes()) for part in parts or []]

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
-from dllama_py.formats.tensors import TensorSpec
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
@@ -16,9 +17,10 @@ from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers
 from dllama_py.model.memory import rank_memories
-from dllama_py.model.rank_model import RankModel
+from dllama_py.model.rank_model import RankModel, kernels_of
 from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
+from dllama_py.progress import Progress, Work
 from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Weights
@@ -45,32 +47,43 @@ class LoadedRank:
 
 @contextmanager
 def loaded_rank(
-    orders: Orders, shards: Sequence[Shard], comm: Comm, checkpoint: Checkpoint | None, n_threads: int
+    orders: Orders,
+    shards: Sequence[Shard],
+    comm: Comm,
+    checkpoint: Checkpoint | None,
+    n_threads: int,
+    on_progress: Progress,
 ) -> Iterator[LoadedRank]:
     """Slices to every rank (the root has the checkpoint), then this rank's programs; ends its threads at the end."""
     team = Team(n_threads)
     try:
-        yield _load(orders, shards, comm, checkpoint, team)
+        yield _load(orders, shards, comm, checkpoint, team, on_progress)
     finally:
         team.close()
 
 
-def _load(orders: Orders, shards: Sequence[Shard], comm: Comm, checkpoint: Checkpoint | None, team: Team) -> LoadedRank:
+def _load(
+    orders: Orders,
+    shards: Sequence[Shard],
+    comm: Comm,
+    checkpoint: Checkpoint | None,
+    team: Team,
+    on_progress: Progress,
+) -> LoadedRank:
     config, shard = orders.config, shards[comm.rank]
     with agreed(comm):
         weights, buffers, cache = _reserve(orders, shard, comm.hosts[comm.rank], team.n_threads)
-    compile_s = _seconds_of(warm_up)
+    rope = shared_tables(config, orders.context, comm)
+    rounding, codec = _EXCHANGES[orders.exchange]
+    layers = Layers(config, weights, buffers, cache, rope, rounding)
+    compile_s = _compile(layers, comm, on_progress)
     if checkpoint is None:
         receive(comm, shard, weights, orders.kinds)
     else:
-        distribute(checkpoint, comm, shards, weights, orders.kinds, _ignore_progress)
-    rope = shared_tables(config, orders.context, comm)
-    rounding, codec = _EXCHANGES[orders.exchange]
+        distribute(checkpoint, comm, shards, weights, orders.kinds, on_progress)
     all_reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
-    started = time.perf_counter()
-    layers = Layers(config, weights, buffers, cache, rope, rounding)
     model = RankModel(layers, buffers, cache, team, all_reduce)
-    return LoadedRank(model, weights, compile_s + time.perf_counter() - started)
+    return LoadedRank(model, weights, compile_s)
 
 
 def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
@@ -88,11 +101,23 @@ def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[W
         ) from error
 
 
-def _seconds_of(work: Callable[[], None]) -> float:
+def _compile(layers: Layers, comm: Comm, on_progress: Progress) -> float:
+    """Everything that the model runs, on all hosts, before weights travel; seconds that this rank needed."""
     started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    warm_up(kernels_of(layers), on_progress)
+    seconds = time.perf_counter() - started
+    _wait_for_all(comm, on_progress)
+    return seconds
 
 
-def _ignore_progress(spec: TensorSpec, n_elements: int) -> None:
-    """Nobody watches."""
+def _wait_for_all(comm: Comm, on_progress: Progress) -> None:
+    """Until every rank has its kernels: the root says for whom it waits, which may be compiling for a while."""
+    word = np.zeros(1, np.uint8)
+    if comm.rank:
+        comm.send(word, 0)
+        return
+    work = Work("waiting for the kernels of other hosts", comm.size, "ranks")
+    for rank in range(1, comm.size):
+        on_progress(work, rank, f"rank {rank} on {comm.hosts[rank]}")
+        comm.recv(word, rank)
+    on_progress(work, comm.size, "")

@@ -107,7 +107,7 @@ def _page(facts: dict[str, Any], config: ModelConfig) -> str:
         *(["the head is the embedding table, stored once"] if facts["tied"] else []),
         "",
         f"each node needs at most, with a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
-        table(("nodes", "weights", "KV cache", "buffers", "together"), _needs_rows(facts["nodes"])),
+        table(("nodes", "weights", "KV cache", "buffers", "program", "together"), _needs_rows(facts["nodes"])),
         *(f"not on {needs['nodes']}: {needs['reason']}" for needs in facts["nodes"] if "reason" in needs),
     ]
     return "\n".join(parts)
@@ -146,7 +146,7 @@ def _tensor_rows(groups: list[dict[str, Any]]) -> list[tuple[object, ...]]:
 
 
 def _needs_rows(all_needs: list[dict[str, Any]]) -> list[tuple[object, ...]]:
-    keys = ("weights_bytes", "cache_bytes", "buffers_bytes", "total_bytes")
+    keys = ("weights_bytes", "cache_bytes", "buffers_bytes", "python_bytes", "total_bytes")
     return [
         (needs["nodes"], *(size(max(node[key] for node in needs["per_node"])) for key in keys))
         for needs in all_needs

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from dllama_py.boot import Check, Engine, Say, open_engine
+from dllama_py.boot import Check, Engine, Say, Watch, open_engine
 from dllama_py.cli import options
+from dllama_py.cli.progress import shown_progress
+from dllama_py.cli.tables import size, table
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.memory_plan import MemoryPlan
 from dllama_py.orders import Orders
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.world import joined_world
@@ -29,8 +32,25 @@ def running_engine(
     """
     settings = settings or options.engine_settings(arguments)
     open_model = open_model or partial(options.open_model, arguments)
-    with joined_world() as comm, open_engine(settings, comm, open_model, say, check) as engine:
-        yield engine
+    with joined_world() as comm, shown_progress() as on_progress:
+        watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
+        with open_engine(settings, comm, open_model, say, check, watch) as engine:
+            yield engine
+
+
+def plan_table(plan: MemoryPlan) -> str:
+    """Every node's needs against what it has."""
+    rows = [
+        (
+            f"rank {node.rank} on {node.host}",
+            *map(size, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
+            *map(size, (node.needs.python_bytes, node.needs.total_bytes)),
+            "unknown" if node.free_bytes is None else size(node.free_bytes),
+        )
+        for node in plan.nodes
+    ]
+    heads = ("memory", "weights", "KV cache", "buffers", "program", "together", "free")
+    return f"{table(heads, rows)}\nroom for a context of {plan.longest_context} (--max-seq-len)"
 
 
 def check_prompt(ids: Sequence[int], orders: Orders) -> None:

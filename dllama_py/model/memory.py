@@ -17,23 +17,42 @@ from dllama_py.sharding.pieces import packed_piece_bytes
 from dllama_py.sharding.plan import Shard
 
 ASSUMED_THREADS = 8  # a thread adds its scratch, 0.1 MB at 4096 positions
+PYTHON_BYTES = 200_000_000  # measured: 75 MB with its libraries; 180 MB in the rank that compiles the kernels
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """What else buffers and cache grow with: rows of a step, threads of a rank, sequences at once."""
+
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    n_threads: int = ASSUMED_THREADS
+    n_slots: int = 1
+
+
+USUAL_STEP = StepSize()
 
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank, for one sequence that fills the context. Python and its libraries come on top."""
+    """Bytes of one rank, for sequences that fill the context. `python_bytes`: the program itself and its libraries."""
 
     weights_bytes: int
     cache_bytes: int
     buffers_bytes: int  # activations, RoPE tables, norms
+    python_bytes: int = PYTHON_BYTES
 
     @property
     def total_bytes(self) -> int:
-        return self.weights_bytes + self.cache_bytes + self.buffers_bytes
+        return self.weights_bytes + self.cache_bytes + self.buffers_bytes + self.python_bytes
 
 
 def rank_memories(
-    config: ModelConfig, shards: Iterable[Shard], kinds: Kinds, context: int, half_cache: bool
+    config: ModelConfig,
+    shards: Iterable[Shard],
+    kinds: Kinds,
+    context: int,
+    half_cache: bool,
+    step: StepSize = USUAL_STEP,
 ) -> list[RankMemory]:
     """The memory of every rank."""
     specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
@@ -42,8 +61,8 @@ def rank_memories(
     return [
         RankMemory(
             sum(packed_piece_bytes(spec, kinds[spec.name], shard, config) for spec in specs),
-            cache_bytes(config, shard, 1, context, half_cache),
-            buffers_bytes(config, shard, context) + vectors_bytes + rope_bytes,
+            cache_bytes(config, shard, step.n_slots, context, half_cache),
+            buffers_bytes(config, shard, context, step) + vectors_bytes + rope_bytes,
         )
         for shard in shards
     ]
@@ -55,9 +74,9 @@ def cache_bytes(config: ModelConfig, shard: Shard, n_slots: int, context: int, h
     return 2 * config.n_layers * positions * len(shard.kv_heads) * config.head_width * (2 if half else 4)
 
 
-def buffers_bytes(config: ModelConfig, shard: Shard, context: int) -> int:
-    """The buffers of a step with the usual number of rows."""
-    return Buffers(config, shard, DEFAULT_CHUNK_ROWS, ASSUMED_THREADS, context, _without_memory).n_bytes
+def buffers_bytes(config: ModelConfig, shard: Shard, context: int, step: StepSize = USUAL_STEP) -> int:
+    """The buffers of a step."""
+    return Buffers(config, shard, step.chunk_rows, step.n_threads, context, _without_memory).n_bytes
 
 
 _T = TypeVar("_T", bound=np.generic)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dllama_py.config import Arch, ModelConfig
 from dllama_py.kernels.memory import read_stream
-from dllama_py.kernels.program import Instruction, Program
+from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model import llama, qwen3, qwen3_moe
 from dllama_py.model.buffers import Buffers
@@ -54,7 +54,7 @@ class RankModel:
         self.cache = cache
         self._team = team
         self._all_reduce = all_reduce or _alone
-        self._segments = _segments(layers, joined=all_reduce is None)
+        self._segments = [Program(part) for part in _segments(layers, joined=all_reduce is None)]
         self._head = Program(layers.head())
 
     def forward(self, step: Step) -> NDArray[np.float32]:
@@ -103,8 +103,14 @@ def _alone(sums: NDArray[np.float32]) -> None:
     """One rank's sums are all there is."""
 
 
-def _segments(layers: Layers, joined: bool) -> list[Program]:
-    """Programs between exchanges; one program where nobody exchanges."""
+def kernels_of(layers: Layers) -> list[Kernel]:
+    """All kernels that a model of these layers runs, each once; nothing is compiled yet."""
+    instructions = [*layers.head(), *(i for segment in _segments(layers, joined=True) for i in segment)]
+    return list({instruction.kernel.name: instruction.kernel for instruction in instructions}.values())
+
+
+def _segments(layers: Layers, joined: bool) -> list[list[Instruction]]:
+    """Instructions between exchanges; all in one where nobody exchanges."""
     page = PAGES[layers.config.arch]
     segments: list[list[Instruction]] = [[]]
     for number in range(layers.config.n_layers):
@@ -113,4 +119,4 @@ def _segments(layers: Layers, joined: bool) -> list[Program]:
                 segments[-1].append(part)
             elif not joined:
                 segments.append([])
-    return [Program(segment) for segment in segments]
+    return segments

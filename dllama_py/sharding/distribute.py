@@ -4,7 +4,7 @@ Root and ranks go through the same loop over `tensor_specs` and chunks of rows, 
 travels: who gets which bytes follows from the plan. Neither side ever holds more than a chunk beside its slices.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
 from dllama_py.kernels.layout import RUN_BYTES
 from dllama_py.kernels.pack import to_runs
 from dllama_py.kernels.quantize import quantize_rows
+from dllama_py.progress import Progress, Work
 from dllama_py.sharding.pieces import piece_of
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.comm import Comm
 
 CHUNK_ELEMENTS = 4 << 20
-Progress = Callable[[TensorSpec, int], None]  # a tensor and the elements of it that have been handled
 
 
 def distribute(
@@ -35,6 +35,7 @@ def distribute(
 ) -> None:
     """At the root: every rank's slices leave in file order, its own into `weights`."""
     config = checkpoint.config
+    work, done = Work("loading weights", _stored_bytes(config, kinds)), 0
     for spec, start, stop in _chunks(config):
         runs = to_runs(kinds[spec.name], _stored(checkpoint, spec, start, stop, kinds[spec.name]))
         for shard in shards:
@@ -47,8 +48,10 @@ def distribute(
             if shard.rank == comm.rank:
                 weights.put(spec, rows.start - piece.rows.start, block)
             else:
+                on_progress(work, done, f"{spec.name} to rank {shard.rank} on {comm.hosts[shard.rank]}")
                 comm.send(block, shard.rank)
-        on_progress(spec, (stop - start) * spec.matrix_shape[1])
+        done += runs.nbytes
+        on_progress(work, done, spec.name)
         checkpoint.release()
 
 
@@ -61,6 +64,12 @@ def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatTy
             block = np.empty((len(rows), len(piece.blocks) * RUN_BYTES[kinds[spec.name]]), np.uint8)
             comm.recv(block, 0)
             weights.put(spec, rows.start - piece.rows.start, block)
+
+
+def _stored_bytes(config: ModelConfig, kinds: dict[str, FloatType]) -> int:
+    """Of all distributed tensors together, in runs of 32."""
+    specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT]
+    return sum(spec.matrix_shape[0] * -(-spec.matrix_shape[1] // 32) * RUN_BYTES[kinds[spec.name]] for spec in specs)
 
 
 def _chunks(config: ModelConfig) -> Iterator[tuple[TensorSpec, int, int]]:

@@ -1,0 +1,149 @@
+"""Whether a model fits its nodes, said before a weight is read: what each needs, what it has, what would fit."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dllama_py.blocks import FloatType
+from dllama_py.errors import UsageError
+from dllama_py.formats.tensors import tensor_specs
+from dllama_py.kernels.layout import PAGE
+from dllama_py.model.memory import RankMemory, StepSize, rank_memories
+from dllama_py.orders import Orders
+from dllama_py.sharding.plan import make_plan, rank_counts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a rank tells of its host. Free bytes, None where unknown: of the host, and of the process alone."""
+
+    host: str
+    n_threads: int
+    host_bytes: int | None
+    process_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What one node needs, and what it has: of a host's free memory the part that is left for this rank."""
+
+    rank: int
+    host: str
+    needs: RankMemory
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """All nodes. `longest_context` fits them and the model; 0 if none does."""
+
+    nodes: tuple[NodePlan, ...]
+    context: int
+    longest_context: int
+
+    @property
+    def fits(self) -> bool:
+        return self.longest_context >= self.context
+
+
+def plan_memory(orders: Orders, facts: Sequence[NodeFacts]) -> MemoryPlan:
+    """The plan of these orders for these nodes, one a rank."""
+
+    def fits(context: int) -> bool:
+        return _lacking(_needs(orders, facts, context), facts) is None
+
+    needs = _needs(orders, facts, orders.context)
+    nodes = tuple(
+        NodePlan(rank, node.host, need, _free_share(rank, facts))
+        for rank, (node, need) in enumerate(zip(facts, needs, strict=True))
+    )
+    return MemoryPlan(nodes, orders.context, _longest(fits, orders.config.context_length))
+
+
+def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[NodeFacts], from_folder: bool) -> None:
+    """UsageError names the first node that has too little, and what would fit. `from_folder`: --weights is a choice."""
+    lacking = _lacking([node.needs for node in plan.nodes], facts)
+    if lacking is None:
+        return
+    node, ways = plan.nodes[lacking], _ways_out(plan, orders, facts, from_folder)
+    hosts = [other.needs.total_bytes for other in plan.nodes if other.host == node.host]
+    together = f", {_gb(sum(hosts))} with the other ranks there" if len(hosts) > 1 else ""
+    limit = facts[lacking].process_bytes
+    free = min(known for known in (limit, facts[lacking].host_bytes) if known is not None)
+    raise UsageError(
+        f"rank {node.rank} on {node.host} needs {_gb(node.needs.total_bytes)} of memory{together}, "
+        f"{_gb(free)} are free; {ways}"
+    )
+
+
+def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int) -> list[RankMemory]:
+    shards = make_plan(orders.config, len(facts), orders.replicate_kv)
+    step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots)
+    return rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
+
+
+def _lacking(needs: Sequence[RankMemory], facts: Sequence[NodeFacts]) -> int | None:
+    """The first rank that has too little, alone or with the other ranks of its host; None if all have enough."""
+    totals: dict[str, int] = defaultdict(int)
+    for need, node in zip(needs, facts, strict=True):
+        totals[node.host] += need.total_bytes
+    for rank, (need, node) in enumerate(zip(needs, facts, strict=True)):
+        if node.process_bytes is not None and need.total_bytes > node.process_bytes:
+            return rank
+        if node.host_bytes is not None and totals[node.host] > node.host_bytes:
+            return rank
+    return None
+
+
+def _free_share(rank: int, facts: Sequence[NodeFacts]) -> int | None:
+    node = facts[rank]
+    n_ranks = sum(other.host == node.host for other in facts)
+    shares = [node.process_bytes, None if node.host_bytes is None else node.host_bytes // n_ranks]
+    return min((share for share in shares if share is not None), default=None)
+
+
+def _longest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest context, in whole pages or the model's, that fits; 0 if none does."""
+    if fits(most):
+        return most
+    low, high = 0, -(-most // PAGE)  # low pages fit, high do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * PAGE) else (low, middle)
+    return low * PAGE
+
+
+def _ways_out(plan: MemoryPlan, orders: Orders, facts: Sequence[NodeFacts], from_folder: bool) -> str:
+    """What would fit, the least change first."""
+    ways = []
+    if plan.longest_context:
+        ways.append(f"--max-seq-len {plan.longest_context}")
+    smaller = replace(orders, kinds=_all_q40(orders))
+    if _lacking(_needs(smaller, facts, orders.context), facts) is None:
+        ways.append("--weights q40" if from_folder else "the model in q40")
+    more = _enough_hosts(orders, facts)
+    if more:
+        ways.append(f"{more} nodes on hosts of their own")
+    if not ways:
+        return "no shorter context and no number of such hosts is enough; use a smaller model or hosts with more memory"
+    return f"what would fit: {', or '.join(ways)}"
+
+
+def _all_q40(orders: Orders) -> dict[str, FloatType]:
+    matrices = {spec.name for spec in tensor_specs(orders.config) if spec.is_matrix}
+    return {name: FloatType.Q40 if name in matrices else kind for name, kind in orders.kinds.items()}
+
+
+def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts]) -> int | None:
+    """The fewest nodes, each on a host like the smallest of these, that can hold the model; None if none can."""
+    smallest = min((node.host_bytes for node in facts if node.host_bytes is not None), default=0)
+    n_hosts = len({node.host for node in facts})
+    for n_ranks in rank_counts(orders.config, orders.replicate_kv):
+        nodes = [NodeFacts(str(rank), facts[0].n_threads, smallest, None) for rank in range(n_ranks)]
+        if n_ranks > n_hosts and _lacking(_needs(orders, nodes, orders.context), nodes) is None:
+            return n_ranks
+    return None
+
+
+def _gb(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.2f} GB"

@@ -1,0 +1,111 @@
+# python -m pytest tests/test_memory_plan.py
+"""The plan before loading: who has too little, how far the context could grow, and what would fit."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dllama_py.blocks import FloatType
+from dllama_py.errors import UsageError
+from dllama_py.formats.shapes import shape_named
+from dllama_py.formats.synthetic import SyntheticCheckpoint
+from dllama_py.memory_plan import NodeFacts, plan_memory, refuse_what_does_not_fit
+from dllama_py.orders import Orders
+from dllama_py.sharding.kinds import tensor_kinds
+from tests.checkpoints import tiny_model_file
+
+GB = 1_000_000_000
+
+
+def orders(shape: str = "llama3_1_8b_instruct", weights: FloatType = FloatType.Q40, context: int = 4096) -> Orders:
+    config = shape_named(shape)
+    kinds = tensor_kinds(SyntheticCheckpoint(config, weights), None)
+    return Orders(config, kinds, context, "f32", True, False, 64, 1)
+
+
+def hosts(*free_bytes: int | None) -> list[NodeFacts]:
+    return [NodeFacts(f"host{rank}", 4, free, None) for rank, free in enumerate(free_bytes)]
+
+
+def refusal(wish: Orders, facts: list[NodeFacts], from_folder: bool = False) -> str:
+    plan = plan_memory(wish, facts)
+    assert not plan.fits
+    with pytest.raises(UsageError) as caught:
+        refuse_what_does_not_fit(plan, wish, facts, from_folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_fits_is_let_through() -> None:
+    facts = hosts(8 * GB, 8 * GB)
+    plan = plan_memory(orders(), facts)
+    refuse_what_does_not_fit(plan, orders(), facts, False)
+    assert plan.fits and [node.host for node in plan.nodes] == ["host0", "host1"]
+    needs = plan.nodes[0].needs
+    assert needs.cache_bytes == 32 * 4096 * 4 * 128 * 2 * 2  # layers, positions, half the heads, f16, keys and values
+    assert 2.0 * GB < needs.weights_bytes < 2.2 * GB
+
+
+def test_the_context_grows_as_far_as_the_smallest_host_lets_it() -> None:
+    plan = plan_memory(orders(), hosts(8 * GB, 4 * GB))
+    assert plan.longest_context % 64 == 0 and 4096 < plan.longest_context < 131072
+    more = plan_memory(orders(context=plan.longest_context), hosts(8 * GB, 4 * GB))
+    assert more.fits and not plan_memory(orders(context=plan.longest_context + 64), hosts(8 * GB, 4 * GB)).fits
+    assert plan_memory(orders(), hosts(64 * GB, 64 * GB)).longest_context == 131072
+
+
+def test_a_context_that_would_fit() -> None:
+    line = refusal(orders(context=131072), hosts(8 * GB, 6 * GB))
+    assert line.startswith("rank 0 on host0 needs 11.") and ", 8.00 GB are free; what would fit: --max-seq-len " in line
+    context = int(line.split("--max-seq-len ")[1].split(",")[0])
+    assert plan_memory(orders(context=context), hosts(8 * GB, 6 * GB)).fits
+
+
+def test_the_rank_with_too_little_is_named() -> None:
+    assert refusal(orders(), hosts(8 * GB, 1 * GB)).startswith("rank 1 on host1 needs 2.6")
+
+
+def test_more_nodes_that_would_fit() -> None:
+    assert refusal(orders(), hosts(2 * GB)).endswith("2.00 GB are free; what would fit: 4 nodes on hosts of their own")
+
+
+def test_smaller_weights_that_would_fit() -> None:
+    wish = orders(weights=FloatType.F16)
+    assert "what would fit: --weights q40, or 2 nodes on hosts of their own" in refusal(wish, hosts(9 * GB), True)
+    assert "what would fit: the model in q40, or " in refusal(wish, hosts(9 * GB))
+
+
+def test_nothing_that_would_fit() -> None:
+    line = refusal(orders("llama3_3_70b_instruct"), hosts(2 * GB))
+    assert "; no shorter context and no number of such hosts is enough; use a smaller model or hosts with " in line
+
+
+def test_ranks_of_one_host_share_its_memory() -> None:
+    facts = [NodeFacts("only", 1, 5 * GB, None)] * 2
+    assert plan_memory(orders(), facts).nodes[1].free_bytes == 2.5 * GB
+    assert "2.62 GB of memory, 5.23 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), facts)
+
+
+def test_a_limit_of_one_process() -> None:
+    facts = [NodeFacts("a", 1, 50 * GB, None), NodeFacts("a", 1, 50 * GB, 1 * GB)]
+    assert refusal(orders(), facts).startswith("rank 1 on a needs ")
+
+
+def test_unknown_memory_is_no_obstacle() -> None:
+    plan = plan_memory(orders(), hosts(None, None))
+    assert plan.fits and plan.longest_context == 131072 and plan.nodes[0].free_bytes is None
+
+
+def test_a_rank_with_too_little_is_refused_before_a_weight_is_read(tmp_path: Path) -> None:
+    model = tiny_model_file(tmp_path / "tiny.m")
+    script = 'if [ "$PMI_RANK" = 1 ]; then ulimit -v 400000; fi; exec "$@"'
+    mpirun = str(Path(sys.executable).with_name("mpirun"))
+    program = [sys.executable, "-m", "dllama_py", "inference", "--model", str(model), "--ids", "1", "--nthreads", "1"]
+    command = [mpirun, "-np", "2", "sh", "-c", script, "sh", *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "memory       " in done.stderr and "rank 1 on " in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: rank 1 on ")
+    assert "needs 0.20 GB of memory, 0.40 GB with the other ranks there, 0." in done.stderr.splitlines()[-1]
