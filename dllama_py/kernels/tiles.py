@@ -1,7 +1,7 @@
 """Tiles: one vector (or address) for each of `height` rows of activations.
 
-A kernel is written once over tiles and compiled for a height of one row or of eight; whatever the height, a row
-goes through the same operations in the same order. Heights are Constants.
+A kernel is written once over tiles and compiled for the heights that its caller names; whatever the height, a row goes
+through the same operations in the same order. Heights are Constants.
 """
 
 from collections.abc import Callable
