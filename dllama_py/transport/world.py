@@ -7,11 +7,13 @@ full speed; the sizes that launchers leave in the environment, or DLLAMA_EXPECT_
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
 from dllama_py.transport.failure import abort_on_exception, agreed
+from dllama_py.transport.versions import check_same_versions
 
 EXPECT = "DLLAMA_EXPECT_RANKS"
 
@@ -20,12 +22,14 @@ EXPECT = "DLLAMA_EXPECT_RANKS"
 def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
     """The world of all ranks under an MPI launcher, else a world of one, which needs no MPI.
 
-    ClusterError when MPI is missing or its world has not the expected size. An exception inside ends every rank.
+    ClusterError when MPI is missing, its world has not the expected size, or its ranks run different versions. An
+    exception inside ends every rank.
     """
     comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
     with abort_on_exception(comm):
         with agreed(comm):
             check_size(comm.size, environment)
+        check_same_versions(comm)
         yield comm
 
 
@@ -50,6 +54,17 @@ def _open_mpi() -> Comm:
         from dllama_py.transport.mpi import MpiComm
     except (ImportError, RuntimeError) as error:
         raise ClusterError(
-            f"started by an MPI launcher, but MPI cannot be loaded ({str(error).splitlines()[0]}): pip install mpich"
+            f"started by an MPI launcher, but MPI cannot be loaded ({str(error).splitlines()[0]}): {_cure()}"
         ) from error
     return MpiComm()
+
+
+def _cure() -> str:
+    """What to do about a missing MPI library. Where PyPI has no mpich for a system, pip may install an empty 0.0.0."""
+    try:
+        found = version("mpich")
+    except PackageNotFoundError:
+        return "pip install mpich"
+    if found == "0.0.0":
+        return "the mpich 0.0.0 that is installed is an empty package; install the system's MPI (apt install mpich)"
+    return f"mpich {found} is installed: unset MPI4PY_LIBMPI if it is set, else pip install --force-reinstall mpich"

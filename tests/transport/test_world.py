@@ -1,10 +1,12 @@
 # python -m pytest tests/transport/test_world.py
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from dllama_py.errors import ClusterError
+from dllama_py.transport import world
 from dllama_py.transport.world import check_size, joined_world
 
 
@@ -37,7 +39,21 @@ def test_a_missing_mpi_library_is_explained() -> None:
         text=True,
         check=False,
     )
-    assert done.stderr.splitlines()[-1].endswith("MPI cannot be loaded (cannot load MPI library): pip install mpich")
+    assert done.stderr.splitlines()[-1].endswith("else pip install --force-reinstall mpich")
+
+
+@pytest.mark.parametrize(
+    ("installed", "cure"),
+    [(None, "pip install mpich"), ("0.0.0", "the mpich 0.0.0 that is installed is an empty package; install the ")],
+)
+def test_what_to_install(installed: str | None, cure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str) -> str:
+        if installed is None:
+            raise PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(world, "version", found)
+    assert world._cure().startswith(cure)
 
 
 def test_one_process_needs_neither_mpi4py_nor_numba() -> None:
