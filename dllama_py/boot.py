@@ -104,11 +104,12 @@ def open_engine(
             check(checkpoint, orders)
     orders = _share(orders, comm)
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
-    facts = _gather(_node_facts(comm, threads), comm)
+    facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
     with agreed(comm):
         if checkpoint is not None:
             _announce(checkpoint, orders, shards, say)
-            _plan(checkpoint, orders, [NodeFacts(**fact) for fact in facts], watch)
+            _warn(facts, say)
+            _plan(checkpoint, orders, facts, watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.engine.runner import Runner, serve
@@ -182,7 +183,13 @@ def _span(part: range) -> str:
 
 def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
     free = free_memory()
-    return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes)
+    return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes, threads.warning)
+
+
+def _warn(facts: list[NodeFacts], say: Say) -> None:
+    for rank, node in enumerate(facts):
+        if node.warning:
+            say(f"warning: rank {rank} on {node.host}: {node.warning}")
 
 
 def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], watch: Watch) -> None:

@@ -15,12 +15,16 @@ from dllama_py.sharding.plan import make_plan, rank_counts
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a rank tells of its host. Free bytes, None where unknown: of the host, and of the process alone."""
+    """What a rank tells of its host. Free bytes, None where unknown: of the host, and of the process alone.
+
+    `warning`: what else its user should know.
+    """
 
     host: str
     n_threads: int
     host_bytes: int | None
     process_bytes: int | None
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

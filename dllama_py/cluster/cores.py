@@ -2,6 +2,10 @@
 
 Kernels live on memory and vector units, which SMT siblings share and efficiency cores have less of: the first add
 nothing, the second make the others wait at every barrier.
+
+Some launchers bind ranks: Open MPI gives each of one or two ranks a single core unless told otherwise, and all threads
+of the rank share it. That is undone here; where the user asked for it (other launchers do not bind by themselves), it
+is left and told.
 """
 
 import os
@@ -9,32 +13,70 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dllama_py.errors import UsageError
+from dllama_py.transport.environment import launched_rank
 
 SYSTEM = Path("/sys/devices")
 MOST_THREADS = 1024
+LAUNCHER_DISTANCE = 2  # the watcher, and the launcher's process on this host
+BINDS_UNASKED = "OMPI_COMM_WORLD_RANK"  # Open MPI
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadChoice:
-    """A number of threads and the sentence that explains it."""
+    """A number of threads and the sentence that explains it; a warning where they have too few CPUs."""
 
     n_threads: int
     reason: str
+    warning: str = ""
 
 
 def choose_threads(wanted: int | None, ranks_on_host: int) -> ThreadChoice:
     """`wanted` (--nthreads) if given, else the usable cores divided among the ranks, at least 1.
 
-    UsageError for a number that no host can have, which would take minutes to start.
+    A binding that the launcher made by itself is undone first, unless the wanted threads fit it. UsageError for a
+    number that no host can have, which would take minutes to start.
     """
+    if wanted is not None and wanted > MOST_THREADS:
+        raise UsageError(f"{wanted} threads are wanted, at most {MOST_THREADS} can be; leave --nthreads out")
+    warning = _loosen_binding(wanted)
     if wanted is not None:
-        if wanted > MOST_THREADS:
-            raise UsageError(f"{wanted} threads are wanted, at most {MOST_THREADS} can be; leave --nthreads out")
         n_cpus = len(_allowed_cpus())
-        return ThreadChoice(wanted, "as asked for" if wanted <= n_cpus else f"as asked for, on only {n_cpus} CPUs")
+        how = "as asked for" if wanted <= n_cpus else f"as asked for, on only {n_cpus} CPUs"
+        return ThreadChoice(wanted, how, warning)
     cores, how = usable_cores(SYSTEM)
     shared = f", shared by {ranks_on_host} ranks on this host" if ranks_on_host > 1 else ""
-    return ThreadChoice(max(cores // ranks_on_host, 1), how + shared)
+    return ThreadChoice(max(cores // ranks_on_host, 1), how + shared, warning)
+
+
+def _loosen_binding(wanted: int | None) -> str:
+    """Takes all CPUs of the launcher where it binds unasked; a warning where a binding stays and is too tight."""
+    allowed = _allowed_cpus()
+    launcher = launcher_cpus() if launched_rank(os.environ) is not None else set()
+    if not launcher > allowed or (wanted is not None and wanted <= len(allowed)):
+        return ""
+    if BINDS_UNASKED in os.environ:
+        os.sched_setaffinity(0, launcher)
+        return ""
+    return (
+        f"bound to {len(allowed)} of {len(launcher)} CPUs, on which all its threads run; "
+        "start it without a binding (mpirun -bind-to none)"
+    )
+
+
+def launcher_cpus() -> set[int]:
+    """The CPUs of the processes that started this rank, up to the launcher; nothing where the system does not tell."""
+    found: set[int] = set()
+    process = os.getppid()
+    for _ in range(LAUNCHER_DISTANCE):
+        try:
+            found |= os.sched_getaffinity(process)
+            stat = Path(f"/proc/{process}/stat").read_text()
+        except (OSError, AttributeError):  # gone, or not Linux
+            break
+        process = int(stat.rpartition(")")[2].split()[1])
+        if process <= 1:
+            break
+    return found
 
 
 def usable_cores(system: Path) -> tuple[int, str]:
