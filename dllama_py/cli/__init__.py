@@ -10,7 +10,8 @@ import sys
 import time
 
 from dllama_py.cli.options import Parser
-from dllama_py.errors import ClusterError, DllamaError, machine_explained
+from dllama_py.cli.workers import asks_for_workers, equivalent
+from dllama_py.errors import ClusterError, DllamaError, UsageError, machine_explained
 from dllama_py.transport.environment import launched_rank
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, AgreedFailure
 
@@ -74,6 +75,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 
 def _run(mode: str, arguments: list[str]) -> int:
     parser = Parser(prog=f"dllama {mode}", description=MODES.get(mode))
+    if asks_for_workers(mode, arguments):
+        raise UsageError(equivalent(mode, arguments))
     if mode not in MODES:
         parser.error(f"no mode {mode!r}; the modes are {', '.join(MODES)}")
     module = importlib.import_module(f"dllama_py.cli.{mode}")
