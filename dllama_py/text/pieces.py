@@ -1,7 +1,9 @@
 """The bytes that a token stands for, from the text a vocabulary stores for it. Knows no ids and no merges."""
 
+import re
 from collections.abc import Callable
 
+_LONE_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 Piece = Callable[[str], bytes]
 
 
@@ -32,6 +34,11 @@ def byte_level_text(piece: bytes) -> str:
 
 def word_piece(text: str) -> bytes:
     """Bytes of a token whose spaces are written U+2581 and whose lone bytes are written <0xF0>."""
-    if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
-        return bytes.fromhex(text[3:5])
-    return text.replace("\u2581", " ").encode()
+    byte = lone_byte(text)
+    return text.replace("\u2581", " ").encode() if byte is None else bytes([byte])
+
+
+def lone_byte(text: str) -> int | None:
+    """The byte that <0xF0> stands for, None for any other text."""
+    match = _LONE_BYTE.fullmatch(text)
+    return None if match is None else int(match[1], 16)

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from dllama_py.errors import InputError
 from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary
-from dllama_py.text.pieces import word_piece
+from dllama_py.text.pieces import lone_byte, word_piece
 
 
 class PieceType(IntEnum):
@@ -55,11 +55,9 @@ def sentencepiece_vocabulary(
 
 
 def _byte(id: int, piece: str) -> int:
-    try:
-        if len(piece) != 6:
-            raise ValueError
-        return int(piece.removeprefix("<0x").removesuffix(">"), 16)
-    except ValueError:
+    byte = lone_byte(piece)
+    if byte is None:
         raise InputError(
             f"token {id} is {piece!r} and said to be a byte; expected the form <0x0A>; the tokenizer is damaged"
-        ) from None
+        )
+    return byte
