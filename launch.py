@@ -1,4 +1,4 @@
-"""Fetch a known model and start it: python launch.py [NAME] [--nodes N] [--skip-run]. Without a name: list them."""
+"""Fetch a model and start it: python launch.py [NAME | OWNER/REPO[:FILE]]; without a name the known ones are listed."""
 
 import os
 import sys
@@ -16,9 +16,9 @@ def main() -> int:
         print("There is no environment yet: run `make install`, or `make run` to see it work at once.", file=sys.stderr)
         return 2
 
-    from dllama_py.cluster.launcher import launch
+    from dllama_py.cli.launch import main as launch
 
-    return launch(sys.argv[1:], CLONE / "models", print)
+    return launch(sys.argv[1:], CLONE)
 
 
 if __name__ == "__main__":

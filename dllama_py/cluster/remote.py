@@ -1,0 +1,57 @@
+"""What is known of a file before it is fetched: where it lies, how long it is, which hash it must have."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Hasher(Protocol):
+    """What hashlib gives."""
+
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of one commit of a repository."""
+
+    repository: str
+    commit: str
+    name: str  # with folders, as in the repository
+    n_bytes: int
+    sha256: str | None  # of large files; small ones have the hash that git gives them
+    git_sha1: str
+
+    def hasher(self) -> Hasher:
+        """A new hash of the kind this file is known by."""
+        return hashlib.sha256() if self.sha256 else hashlib.sha1(b"blob %d\0" % self.n_bytes)
+
+    @property
+    def expected(self) -> str:
+        """The hexadecimal digest that `hasher` must arrive at."""
+        return self.sha256 or self.git_sha1
+
+
+class BrokenOffError(Exception):
+    """A connection ended early or was refused for the moment; another try may get the rest."""
+
+
+class ReadRange(Protocol):
+    """Bytes [start, stop) of a file, in pieces, over one connection.
+
+    BrokenOffError when the rest has to be asked for again, a DllamaError when that is of no use.
+    """
+
+    def __call__(self, file: RemoteFile, start: int, stop: int, /) -> Iterator[bytes]: ...
+
+
+class Repositories(Protocol):
+    """Where repositories of files are."""
+
+    def list_files(self, repository: str, /) -> tuple[RemoteFile, ...]:
+        """All files of the newest commit. A DllamaError where that cannot be had."""
+
+    def read_range(self, file: RemoteFile, start: int, stop: int, /) -> Iterator[bytes]:
+        """As `ReadRange`."""

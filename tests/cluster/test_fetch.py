@@ -1,0 +1,99 @@
+# python -m pytest tests/cluster/test_fetch.py
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dllama_py.cluster.catalogue import HubGguf, HubParts, KnownModel
+from dllama_py.cluster.fetch import Fetched, fetch_known, fetch_repository, is_here
+from dllama_py.cluster.hub import Hub
+from dllama_py.errors import InputError, UsageError
+from dllama_py.progress import unwatched
+from tests.support.hub import FakeHub, NoHub, running
+
+A, B, T = (random.Random(seed).randbytes(5000) for seed in range(3))
+ANCESTOR = KnownModel("tiny_q40", "Tiny", 10_000, HubParts("me/tiny", ("tiny_aa", "tiny_ab"), "tiny.t"))
+GGUF = KnownModel("tiny_gguf", "Tiny", 5000, HubGguf("me/ggufs", "Q8_0"))
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeHub]:
+    content = {
+        "me/tiny": {"tiny_ab": B, "tiny_aa": A, "tiny.t": T},
+        "me/ggufs": {"m-Q8_0.gguf": A, "m-F16-00001-of-00002.gguf": A, "m-F16-00002-of-00002.gguf": B},
+        "me/folder": {"config.json": b"{}", "tokenizer.json": T, "model.safetensors": A, "README.md": b"#"},
+    }
+    with running(FakeHub(content)) as hub:
+        yield hub
+
+
+def test_parts_and_tokenizer_under_the_names_of_distributed_llama(fake: FakeHub, tmp_path: Path) -> None:
+    assert not is_here(ANCESTOR, tmp_path)
+    fetched = fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched)
+    folder = tmp_path / "tiny_q40"
+    assert fetched == Fetched(
+        "tiny_q40", folder / "dllama_model_tiny_q40.m", folder / "dllama_tokenizer_tiny_q40.t"
+    )  # fmt: skip
+    assert fetched.model.read_bytes() == A + B
+    assert (folder / "dllama_tokenizer_tiny_q40.t").read_bytes() == T
+    assert is_here(ANCESTOR, tmp_path)
+
+
+def test_a_second_call_needs_no_hub(fake: FakeHub, tmp_path: Path) -> None:
+    first = fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched)
+    assert fetch_known(ANCESTOR, tmp_path, NoHub(), unwatched) == first
+
+
+def test_files_of_distributed_llamas_own_launcher_are_taken_over(fake: FakeHub, tmp_path: Path) -> None:
+    folder = tmp_path / "tiny_q40"
+    folder.mkdir()
+    (folder / "dllama_model_tiny_q40.m").write_bytes(A + B)
+    (folder / "dllama_tokenizer_tiny_q40.t").write_bytes(T)
+    fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched)
+    assert fake.bodies_asked() == []
+
+
+def test_a_file_cut_short_later_is_fetched_again(fake: FakeHub, tmp_path: Path) -> None:
+    path = fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched).model
+    path.write_bytes(A)
+    assert fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched).model.read_bytes() == A + B
+
+
+def test_a_part_that_the_repository_lacks(fake: FakeHub, tmp_path: Path) -> None:
+    del fake.repositories["me/tiny"]["tiny_ab"]
+    with pytest.raises(InputError, match="me/tiny has no tiny_ab any more; it holds: tiny_aa, tiny.t"):
+        fetch_known(ANCESTOR, tmp_path, Hub(fake.url), unwatched)
+
+
+def test_a_known_gguf(fake: FakeHub, tmp_path: Path) -> None:
+    fetched = fetch_known(GGUF, tmp_path, Hub(fake.url), unwatched)
+    assert fetched == Fetched("tiny_gguf", tmp_path / "tiny_gguf" / "m-Q8_0.gguf")
+    assert is_here(GGUF, tmp_path)
+
+
+def test_a_gguf_of_any_repository(fake: FakeHub, tmp_path: Path) -> None:
+    fetched = fetch_repository("me/ggufs:q8_0", tmp_path, Hub(fake.url), unwatched)
+    assert fetched == Fetched("m-Q8_0", tmp_path / "me--ggufs" / "m-Q8_0.gguf")
+    assert fetch_repository("me/ggufs:q8_0", tmp_path, NoHub(), unwatched) == fetched
+
+
+def test_all_parts_of_a_split_gguf(fake: FakeHub, tmp_path: Path) -> None:
+    fetched = fetch_repository("me/ggufs:F16", tmp_path, Hub(fake.url), unwatched)
+    assert fetched == Fetched("m-F16-00001-of-00002", tmp_path / "me--ggufs" / "m-F16-00001-of-00002.gguf", parts=2)
+    assert (tmp_path / "me--ggufs" / "m-F16-00002-of-00002.gguf").read_bytes() == B
+
+
+def test_a_folder(fake: FakeHub, tmp_path: Path) -> None:
+    fetched = fetch_repository("me/folder", tmp_path, Hub(fake.url), unwatched)
+    assert fetched == Fetched("folder", tmp_path / "me--folder")
+    shown = sorted(path.name for path in fetched.model.iterdir() if not path.name.startswith("."))
+    assert shown == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert fetch_repository("me/folder", tmp_path, NoHub(), unwatched) == fetched
+
+
+@pytest.mark.parametrize("text", ["a/b/c", "/b", "a/", "../x", "a/..", "a/b:", "a b/c"])
+def test_what_is_no_repository(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected OWNER/REPO, or OWNER/REPO:FILE"):
+        fetch_repository(text, tmp_path, NoHub(), unwatched)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,79 @@
+# python -m pytest tests/cluster/test_job.py
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dllama_py.cluster.job import Placement, exit_code, job_command, run_script, write_script
+from dllama_py.cluster.network import Network
+from dllama_py.errors import ClusterError
+
+PYTHON, MPIRUN = sys.executable, str(Path(sys.executable).with_name("mpirun"))
+LISTEN = Path(__file__).parent / "programs" / "listen.py"
+
+
+def test_the_plain_command() -> None:
+    command = job_command(Placement(4), ["chat", "--model", "m.gguf"])
+    assert command == [MPIRUN, "-np", "4", PYTHON, "-m", "dllama_py", "chat", "--model", "m.gguf"]
+
+
+def test_everything_that_can_be_said(tmp_path: Path) -> None:
+    placement = Placement(2, tmp_path / "hosts", Network("lo"), (20000, 20100), 10)
+    assert job_command(placement, ["chat"]) == [
+        "env", "MPIEXEC_PORT_RANGE=20000:20100", MPIRUN, "-np", "2", "-f", str(tmp_path / "hosts"), "-iface", "lo",
+        "-genv", "UCX_NET_DEVICES", "lo", "-genv", "FI_TCP_IFACE", "lo",
+        "-genv", "UCX_TCP_PORT_RANGE", "20000-20100",
+        "-genv", "FI_TCP_PORT_LOW_RANGE", "20000", "-genv", "FI_TCP_PORT_HIGH_RANGE", "20100",
+        "nice", "-n", "10", PYTHON, "-m", "dllama_py", "chat",
+    ]  # fmt: skip
+
+
+def test_by_subnet_each_rank_looks_for_its_own_interface() -> None:
+    assert job_command(Placement(2, network=Network("lo", "127.0.0.0/8")), ["chat"]) == [
+        MPIRUN, "-np", "2", "-iface", "lo", PYTHON, "-m", "dllama_py.cluster.network", "127.0.0.0/8", "chat",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", ["ucx", "ofi"])
+@pytest.mark.parametrize("network", [Network("lo"), None])
+def test_ranks_listen_where_they_are_told(network: Network | None, layer: str) -> None:
+    command = job_command(Placement(2, network=network, ports=(24000, 24099)), [])
+    command[command.index("dllama_py") - 1 :] = [str(LISTEN)]
+    environment = {**os.environ, "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": layer, "FI_PROVIDER": "tcp"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    listening = [line.rsplit(":", 1) for line in done.stdout.split()]
+    own = [(address, int(port)) for address, port in listening if address != "0.0.0.0"]  # the rest is the launcher's
+    assert len(own) >= 2
+    assert all(24000 <= int(port) <= 24099 for _, port in listening if layer == "ucx")
+    assert all(24000 <= port <= 24099 for _, port in own)
+    if network is not None:
+        assert {address for address, _ in own} == {"127.0.0.1"}
+
+
+def test_the_script_says_the_command_and_passes_options_on(tmp_path: Path) -> None:
+    script = tmp_path / "run tiny.sh"
+    write_script(script, ["echo", "a b", "$HOME", "it's"], "a chat with tiny on 4 ranks")
+    assert script.read_text().splitlines()[:2] == [
+        "#!/bin/sh",
+        "# Starts a chat with tiny on 4 ranks; further options are passed on, such as --max-seq-len 8192",
+    ]
+    assert """exec echo 'a b' '$HOME' 'it'"'"'s' "$@"\n""" in script.read_text()
+    done = subprocess.run([script, "--steps", "3 4"], capture_output=True, text=True, check=True)
+    assert done.stdout == "a b $HOME it's --steps 3 4\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["run tiny.sh"]
+
+
+@pytest.mark.parametrize(("code", "reported"), [(0, 0), (2, 2), (3, 3), (9, 3), (130, 130), (255, 3)])
+def test_exit_codes_of_a_job(tmp_path: Path, code: int, reported: int) -> None:
+    write_script(tmp_path / "run.sh", ["sh", "-c", f"exit {code}"], "nothing")
+    assert run_script(tmp_path / "run.sh") == reported
+    assert exit_code(code) == reported
+
+
+def test_without_a_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ClusterError, match="no mpirun beside .*; pip install mpich"):
+        job_command(Placement(4), [])
