@@ -94,11 +94,14 @@ class MergingVocabulary:
         return bytes(data), places
 
     def _tokens(self, data: bytes) -> list[tuple[int, int]]:
-        """(id, number of bytes) of each token."""
-        found = []
+        """(id, number of bytes) of each token; unknown characters in a row are one token."""
+        found: list[tuple[int, int]] = []
         for symbol in merge_by_score(self._units(data), self._scores):
             id = self._id_of.get(symbol)
-            found += self._fallen_back(symbol) if id is None else [(id, len(symbol))]
+            tokens = self._fallen_back(symbol) if id is None else [(id, len(symbol))]
+            if found and tokens[0][0] == found[-1][0] == self._rules.unknown_id:
+                tokens = [(found[-1][0], found.pop()[1] + tokens[0][1])]
+            found += tokens
         return found
 
     def _fallen_back(self, symbol: bytes) -> list[tuple[int, int]]:

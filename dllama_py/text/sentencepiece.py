@@ -34,6 +34,8 @@ def sentencepiece_vocabulary(
     def of_type(*wanted: PieceType) -> list[int]:
         return [id for id, kind in enumerate(types) if kind in wanted]
 
+    normal = of_type(PieceType.NORMAL)
+    lone = [*of_type(PieceType.BYTE), *(id for id in normal if lone_byte(pieces[id]) is not None)]  # some say normal
     literal = of_type(PieceType.CONTROL, PieceType.UNKNOWN, PieceType.USER_DEFINED)
     tokens = [word_piece(piece) for piece in pieces]
     for id in literal:
@@ -42,10 +44,10 @@ def sentencepiece_vocabulary(
         MergeRules(
             tokens,
             scores,
-            of_type(PieceType.NORMAL),
+            [id for id in normal if lone_byte(pieces[id]) is None],
             controls={id: pieces[id] for id in of_type(PieceType.CONTROL, PieceType.UNKNOWN) if pieces[id]},
             user_defined={id: pieces[id] for id in of_type(PieceType.USER_DEFINED) if pieces[id]},
-            byte_ids={_byte(id, pieces[id]): id for id in of_type(PieceType.BYTE)},
+            byte_ids={_byte(id, pieces[id]): id for id in lone},
             unknown_id=next(iter(of_type(PieceType.UNKNOWN)), None),
             sentencepiece=True,
             prefix_space=prefix_space,

@@ -156,9 +156,14 @@ def test_a_folder_with_added_tokens(tmp_path: Path) -> None:
     assert (found.eos_ids, found.vocab_size) == ({270}, 272)
 
 
-def test_without_byte_tokens_the_unknown_token_stands_for_a_character() -> None:
+def test_byte_tokens_may_be_said_to_be_normal() -> None:
     types = [NORMAL if kind == BYTE else kind for _, _, kind in PIECES]
-    assert Tokenizer.from_gguf(gguf(token_type=types)).encode("the界") == [1, 261, 0]
+    assert Tokenizer.from_gguf(gguf(token_type=types)).encode("the界t") == [1, 261, 234, 152, 143, 264]
+
+
+def test_without_byte_tokens_the_unknown_token_stands_for_a_character() -> None:
+    types = [UNUSED if kind == BYTE else kind for _, _, kind in PIECES]
+    assert Tokenizer.from_gguf(gguf(token_type=types)).encode("the界限t") == [1, 261, 0, 264]
 
 
 @pytest.mark.parametrize(
