@@ -109,3 +109,11 @@ def test_a_file_of_another_size(fake: FakeHub) -> None:
 def test_no_hub_at_all() -> None:
     with pytest.raises(ClusterError, match="cannot be reached .* set HF_ENDPOINT"):
         Hub("http://127.0.0.1:9").list_files("me/model")
+
+
+def test_a_token_is_for_the_hub_and_not_for_where_it_sends_us(fake: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    fake.bodies_lie_elsewhere = True
+    assert read(fake, model_file(fake), 300, 302) == bytes([44, 45])
+    assert fake.asked[-1] == ("/elsewhere/me/model/model.safetensors", "bytes=300-301")
+    assert [token for _, token in fake.tokens] == ["Bearer hf_secret", "Bearer hf_secret", None]

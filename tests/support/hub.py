@@ -41,8 +41,10 @@ class FakeHub:
     says_sha256: str | None = None  # instead of the true ones
     says_bytes: int | None = None
     ignores_ranges: bool = False
+    bodies_lie_elsewhere: bool = False  # the hub answers with the place, under another host name
     bytes_per_s: float | None = None
     asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
+    tokens: list[tuple[str, str | None]] = field(default_factory=list)  # path and Authorization
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def bodies_asked(self) -> list[str]:
@@ -83,12 +85,19 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(self.path.split("?")[0])
         with self.hub.lock:
             self.hub.asked.append((path, self.headers.get("Range")))
+            self.hub.tokens.append((path, self.headers.get("Authorization")))
         listing = re.fullmatch(r"/api/models/([^/]+/[^/]+)", path)
         body = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
+        stored = re.fullmatch(r"/elsewhere/([^/]+/[^/]+)/(.+)", path)
         if listing:
             self._list(listing[1])
+        elif body and self.hub.bodies_lie_elsewhere:
+            place = f"http://localhost:{self.server.server_address[1]}/elsewhere/{body[1]}/{body[3]}"
+            self._answer(302, b"", {"Location": place, "X-Repo-Commit": COMMIT})
         elif body:
             self._send(body[1], body[3])
+        elif stored:
+            self._send(stored[1], stored[2])
         else:
             self._refuse(404, "NotFound")
 
