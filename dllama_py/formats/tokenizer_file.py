@@ -68,6 +68,12 @@ def tokenizer_file_bytes(tokens: TokenList) -> bytes:
         raise InputError(
             "the tokenizer has no begin token, and a .t file must name one; set bos_token_id in config.json"
         )
+    outside = next((id for id in (tokens.bos_id, *tokens.eos_ids) if not 0 <= id < len(tokens.tokens)), None)
+    if outside is not None:
+        raise InputError(
+            f"the model's settings name {outside} as begin or end token; its tokenizer has ids 0 to "
+            f"{len(tokens.tokens) - 1}; take tokenizer and settings from the same model"
+        )
     template = (tokens.template or "").encode()
     values = {
         Key.BOS_ID: tokens.bos_id,

@@ -125,6 +125,8 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, data: bytes, me
 def test_what_cannot_be_written() -> None:
     with pytest.raises(InputError, match="token 1 is empty"):
         tokenizer_file_bytes(replace(TOKENS, tokens=[b"a", b"", b"c", b"d", b"e"]))
+    with pytest.raises(InputError, match="name 5 as begin or end token"):
+        tokenizer_file_bytes(replace(TOKENS, eos_ids=(5,)))
     with pytest.raises(InputError, match="no begin token"):
         tokenizer_file_bytes(replace(TOKENS, bos_id=None))
 
