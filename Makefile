@@ -8,7 +8,7 @@ UNDER_MPI := --with-mpi --timeout-method=thread -o faulthandler_timeout=150
 export PATH := $(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit check fmt bench soak clean
+.PHONY: help install run test test-unit check docs fmt bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +34,15 @@ test-unit: $(INSTALLED) ## the tests that need one process only
 test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
 	mpirun -np $* python -m pytest -q $(UNDER_MPI) tests/mpi
 
-check: $(INSTALLED) ## format, lint, strict types, import direction
+check: $(INSTALLED) ## format, lint, strict types, import direction, docs/cli.md
 	ruff format --check .
 	ruff check .
 	mypy
 	lint-imports
+	python docs/write_cli.py --check
+
+docs: $(INSTALLED) ## write docs/cli.md from the commands' options
+	python docs/write_cli.py
 
 fmt: $(INSTALLED) ## format the code and mend what the linter can
 	ruff format .
