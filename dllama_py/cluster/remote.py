@@ -1,7 +1,7 @@
 """What is known of a file before it is fetched: where it lies, how long it is, which hash it must have."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +35,11 @@ class RemoteFile:
 
 
 class BrokenOffError(Exception):
-    """A connection ended early or was refused for the moment; another try may get the rest."""
+    """A connection ended early or was refused for the moment; another try, after `wait_s`, may get the rest."""
+
+    def __init__(self, why: str, wait_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.wait_s = wait_s
 
 
 class ReadRange(Protocol):
@@ -44,7 +48,7 @@ class ReadRange(Protocol):
     BrokenOffError when the rest has to be asked for again, a DllamaError when that is of no use.
     """
 
-    def __call__(self, file: RemoteFile, start: int, stop: int, /) -> Iterator[bytes]: ...
+    def __call__(self, file: RemoteFile, start: int, stop: int, /) -> Generator[bytes]: ...
 
 
 class Repositories(Protocol):
@@ -53,5 +57,5 @@ class Repositories(Protocol):
     def list_files(self, repository: str, /) -> tuple[RemoteFile, ...]:
         """All files of the newest commit. A DllamaError where that cannot be had."""
 
-    def read_range(self, file: RemoteFile, start: int, stop: int, /) -> Iterator[bytes]:
+    def read_range(self, file: RemoteFile, start: int, stop: int, /) -> Generator[bytes]:
         """As `ReadRange`."""

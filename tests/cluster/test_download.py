@@ -1,4 +1,5 @@
 # python -m pytest tests/cluster/test_download.py
+import errno
 import hashlib
 import json
 import os
@@ -6,16 +7,16 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster import download
+from dllama_py.cluster import transfer
 from dllama_py.cluster.download import Target, download_all
 from dllama_py.cluster.hub import Hub
 from dllama_py.cluster.journal import Journal
-from dllama_py.cluster.remote import BrokenOffError, RemoteFile
+from dllama_py.cluster.remote import BrokenOffError, ReadRange, RemoteFile
 from dllama_py.errors import ClusterError, InputError
 from dllama_py.progress import Work, unwatched
 from tests.support.hub import FakeHub, running
@@ -27,7 +28,7 @@ SMALL = b'{"small": true}'
 
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "PAUSE_S", 0.001)
+    monkeypatch.setattr(transfer, "PAUSE_S", 0.001)
     monkeypatch.setattr(Journal.__init__, "__defaults__", (400_000,))
 
 
@@ -101,10 +102,10 @@ def test_a_busy_hub(fake: FakeHub, tmp_path: Path) -> None:
 
 
 def test_a_broken_download_goes_on_where_it_was(fake: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "CONNECTIONS", 1)
-    monkeypatch.setattr(download, "SAVE_EVERY_S", 0.01)
+    monkeypatch.setattr(transfer, "CONNECTIONS", 1)
+    monkeypatch.setattr(transfer, "SAVE_EVERY_S", 0.01)
     wanted = target(fake, tmp_path, "a", "b")
-    with pytest.raises(ClusterError, match="broke 5 times in a row .*; what has come is kept, the same command"):
+    with pytest.raises(ClusterError, match="broke 8 times in a row .*; what has come is kept, the same command"):
         download_all([wanted], _only(fake, 1_000_000), unwatched)
     assert names(tmp_path) == ["whole.m.part", "whole.m.part.json"]
     assert sum(json.loads((tmp_path / "whole.m.part.json").read_text())["done"]) == 1_000_000
@@ -163,6 +164,17 @@ def test_what_has_come_needs_no_room_again(fake: FakeHub, tmp_path: Path, monkey
     assert (tmp_path / "whole.m").read_bytes() == PART_A
 
 
+def test_a_disk_that_fills_up_meanwhile(fake: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    wanted = target(fake, tmp_path, "a")
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(ClusterError, match="the disk took no more: No space left on device; what has come is kept"):
+        download_all([wanted], Hub(fake.url).read_range, unwatched)
+    assert not (tmp_path / "whole.m").exists()
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -199,15 +211,16 @@ def test_a_killed_download_goes_on(fake: FakeHub, tmp_path: Path, signal: str, m
     assert (tmp_path / "whole.m").read_bytes() == PART_A
 
 
-def _never(file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:
+def _never(file: RemoteFile, start: int, stop: int) -> Generator[bytes]:
     raise AssertionError(f"{file.name} was asked for")
+    yield b""
 
 
-def _only(fake: FakeHub, most_bytes: int) -> download.ReadRange:
+def _only(fake: FakeHub, most_bytes: int) -> ReadRange:
     """Reads so many bytes in all, then every connection breaks."""
     left = most_bytes
 
-    def read(file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:
+    def read(file: RemoteFile, start: int, stop: int) -> Generator[bytes]:
         nonlocal left
         for piece in Hub(fake.url).read_range(file, start, stop):
             piece = piece[:left]

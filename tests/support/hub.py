@@ -5,9 +5,10 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -23,7 +24,7 @@ class NoHub:
     def list_files(self, repository: str) -> tuple[RemoteFile, ...]:
         raise AssertionError(f"the hub was asked for {repository}")
 
-    def read_range(self, file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:
+    def read_range(self, file: RemoteFile, start: int, stop: int) -> Generator[bytes]:
         raise AssertionError(f"the hub was asked for {file.name}")
 
 
@@ -37,6 +38,7 @@ class FakeHub:
     breaks_left: int = 1 << 30
     gated: bool = False
     status_of_bodies: int | None = None
+    retry_after: str | None = None
     busy_left: int = 0  # answers with 503 before the first good one
     says_sha256: str | None = None  # instead of the true ones
     says_bytes: int | None = None
@@ -65,6 +67,11 @@ def running(hub: FakeHub) -> Iterator[FakeHub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@cache
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 class _Server(ThreadingHTTPServer):
@@ -115,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         n_bytes = self.hub.says_bytes or len(content)
         entry: dict[str, object] = {"rfilename": name, "size": n_bytes, "blobId": sha1}
         if len(content) >= LARGE_BYTES:
-            sha256 = self.hub.says_sha256 or hashlib.sha256(content).hexdigest()
+            sha256 = self.hub.says_sha256 or _sha256(content)
             entry["lfs"] = {"size": n_bytes, "sha256": sha256, "pointerSize": 134}
         return entry
 
@@ -136,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_range(content)
 
     def _send_range(self, content: bytes) -> None:
-        etag = hashlib.sha256(content).hexdigest()
+        etag = _sha256(content)
         headers = {"ETag": f'"{etag}"', "X-Linked-Etag": f'"{etag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if wanted is None or self.hub.ignores_ranges:
@@ -177,4 +184,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int, code: str) -> None:
         headers = {"X-Error-Code": code} if code else {}
+        if self.hub.retry_after is not None:
+            headers["Retry-After"] = self.hub.retry_after
         self._answer(status, b"{}", headers)
