@@ -1,0 +1,32 @@
+# python -m pytest tests/test_docs.py
+"""The pages: links lead somewhere, options and variables that they name exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OURS = re.compile(r"(?:dllama_py|launch\.py|dllama|converter)\b[^`\n]*")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_in_commands_exist(page: Path) -> None:
+    known = (ROOT / "docs" / "cli.md").read_text()
+    commands = OURS.findall(page.read_text())
+    named = {option for command in commands for option in re.findall(r"(?<!-)--[a-z][a-z-]+", command)}
+    assert {option for option in named if f"{option} " not in known and f"{option}`" not in known} <= {"--help"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_variables_exist(page: Path) -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "dllama_py").rglob("*.py"))
+    sources += (ROOT / "Makefile").read_text()
+    assert [name for name in re.findall(r"DLLAMA_[A-Z_]+", page.read_text()) if name not in sources] == []
