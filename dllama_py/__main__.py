@@ -17,10 +17,24 @@ def main() -> None:
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception while libraries are half loaded helps nobody
-    from dllama_py.cli import main as run
+    try:
+        from dllama_py.cli import main as run
+    except ModuleNotFoundError as missing:
+        if str(missing.name).startswith("dllama_py"):
+            raise
+        sys.exit(_explain_missing(str(missing.name)))
 
     signal.signal(signal.SIGINT, interrupt)
     sys.exit(run())
+
+
+def _explain_missing(name: str) -> int:
+    """An interpreter without our packages is usually the wrong one."""
+    sys.stderr.write(
+        f"error: {sys.executable} has no package {name}; activate the environment (. .venv/bin/activate), "
+        "or make it with `make install`\n"
+    )
+    return 2
 
 
 if __name__ == "__main__":

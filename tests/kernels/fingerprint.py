@@ -52,7 +52,14 @@ def weights(kind: FloatType, rows: int, columns: int) -> Bytes:
 
 def outputs(team: Team) -> list[np.ndarray]:
     x = np.ldexp(floats(5, 6, 256), (integers(6, 6, 256) % 30).astype(np.int32))
-    found = [drive.matmul(team, kind, weights(kind, 24, 256), x, [0, 3, 8]) for kind in FloatType]
+    found = [
+        drive.matmul(team, kind, weights(kind, 24, 256), x[:n_rows], [0, 3, 8])
+        for kind in FloatType
+        for n_rows in (1, 4, 6)  # each height of a tile
+    ]
+    experts = weights(FloatType.Q40, 72, 256).reshape(3, 24, -1)
+    routes = [[(0, 0.25), (2, 0.75)], [(1, 0.5), (2, 0.5)], [(0, 0.125), (1, 0.875)]]
+    found += drive.mixture(team, FloatType.Q40, experts, x[:3], routes)
     found += drive.norm(team, x, range(6), floats(7, 256), 1e-5)
     found += drive.gated_hidden(team, 90 * floats(8, 6, 256), floats(9, 6, 256))
     found += [drive.tree_sum(team, x.reshape(2, 3, 256), rounding) for rounding in (KEEP_F32, ROUND_BF16, ROUND_Q80)]
@@ -60,7 +67,9 @@ def outputs(team: Team) -> list[np.ndarray]:
     for slot in range(2):
         cache.fill(slot, floats(10 + slot, 72, 2, 32), floats(12 + slot, 72, 2, 32))
     heads = Heads(floats(14, 5, 6, 32), floats(15, 5, 2, 32), 1e5 * floats(16, 5, 2, 32), floats(17, 32), None)
-    q = prepare(team, cache, heads, ROWS, (floats(18, 72, 16), floats(19, 72, 16)), adjacent=False)
+    turns = (floats(18, 72, 16), floats(19, 72, 16))
+    found.append(prepare(team, cache, heads, ROWS, turns, adjacent=True))
+    q = prepare(team, cache, heads, ROWS, turns, adjacent=False)
     return [*found, q, np.nan_to_num(cache.keys), np.nan_to_num(cache.values), attend(team, cache, q, ROWS, [0, 3, 6])]
 
 

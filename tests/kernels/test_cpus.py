@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import pytest
 
-OUTPUTS_SHA256 = "4fd38b5d21bbcbd6bb797df19112a8150f4300314019d8827f08d49f17c65701"
+OUTPUTS_SHA256 = "5699ade7ff4b6eb1a05c1b623c9daf247978769f9613a362b65fd891ddfadd7d"
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )
