@@ -1,7 +1,7 @@
 """Chat messages to a prompt, by the model's own template. The only builder of chat prompts: chat, server and tests.
 
-Knows where templates are kept and how to run them; the sandbox they run in and the shield around users' words are
-next door.
+Knows how to run templates; where they are kept, the sandbox they run in and the shield around users' words are next
+door.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,44 +13,36 @@ from jinja2 import TemplateError
 from dllama_py.errors import InputError
 from dllama_py.text.sandbox import PromptEnvironment, render
 from dllama_py.text.shield import Shield
-from dllama_py.text.special_ids import read_settings
+from dllama_py.text.template_sources import folder_sources, gguf_sources
 from dllama_py.text.tokenizer import Tokenizer
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
 
-_KEY = "tokenizer.chat_template"
-
 
 class ChatTemplate:
     """The named templates of a model: `default`, and perhaps `tool_use` for requests with tools."""
 
-    def __init__(self, sources: Mapping[str, str], tokenizer: Tokenizer) -> None:
-        self._sources = dict(sources)
+    def __init__(self, sources: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+        """sources: by name. InputError unless all are texts."""
+        for name, source in sources.items():
+            if not isinstance(source, str):
+                raise InputError(
+                    f"the chat template {name!r} is a {type(source).__name__}; expected a text; get the files again"
+                )
+        self._sources: dict[str, str] = dict(sources)
         self._tokenizer = tokenizer
         self._environment = PromptEnvironment()
 
     @classmethod
     def from_folder(cls, folder: Path, tokenizer: Tokenizer) -> "ChatTemplate":
-        """From a Hugging Face folder: chat_template.jinja before chat_template in tokenizer_config.json."""
-        found = read_settings(folder / "tokenizer_config.json").get("chat_template")
-        sources = {entry["name"]: entry["template"] for entry in found} if isinstance(found, list) else {}
-        if isinstance(found, str):
-            sources["default"] = found
-        for path in sorted(folder.glob("additional_chat_templates/*.jinja")):
-            sources[path.stem] = path.read_text("utf-8")
-        own = folder / "chat_template.jinja"
-        if own.is_file():
-            sources["default"] = own.read_text("utf-8")
-        return cls(sources, tokenizer)
+        """From the files of a Hugging Face folder."""
+        return cls(folder_sources(folder), tokenizer)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], tokenizer: Tokenizer) -> "ChatTemplate":
-        """From tokenizer.chat_template and tokenizer.chat_template.NAME."""
-        sources = {key.removeprefix(_KEY + "."): metadata[key] for key in metadata if key.startswith(_KEY + ".")}
-        if _KEY in metadata:
-            sources["default"] = metadata[_KEY]
-        return cls(sources, tokenizer)
+        """From the metadata of a GGUF file."""
+        return cls(gguf_sources(metadata), tokenizer)
 
     @property
     def exists(self) -> bool:

@@ -102,12 +102,17 @@ def _named(token: Any, id_of: Callable[[str], int | None]) -> list[int]:
     text = token.get("content") if isinstance(token, dict) else token  # both spellings occur in the wild
     if text is None:
         return []
-    id = id_of(text)
+    id = id_of(text) if isinstance(text, str) and is_unicode(text) else None
     if id is None:
         raise InputError(
             f"tokenizer_config.json names {text!r} as begin or end token; tokenizer.json has no such token"
         )
     return [id]
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it has no half of a surrogate pair, which JSON can hold and UTF-8 cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def end_ids(settings: HuggingFaceSettings) -> frozenset[int]:

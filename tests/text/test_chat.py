@@ -147,3 +147,21 @@ def test_templates_are_found_in_gguf_metadata(tiny: Tokenizer) -> None:
     metadata |= {"tokenizer.chat_templates": ["tool_use"]}  # type: ignore[dict-item]
     template = ChatTemplate.from_gguf(metadata, tiny)
     assert [template.render(HELLO), template.render(HELLO, tools=TOOLS)] == ["one", "tools"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokenizer_config.json", b'{"chat_template": 7}', "the chat template 'default' is a int; expected a text"),
+        ("tokenizer_config.json", b'{"chat_template": ["x"]}', "is a list, but not of objects with name and template"),
+        ("tokenizer_config.json", b'{"chat_template": [{"name": "default", "template": null}]}', "is a NoneType"),
+        ("chat_template.jinja", b"a\xff", "chat_template.jinja: byte 1 is no UTF-8"),
+    ],
+)
+def test_templates_that_are_no_texts_are_told(
+    tiny: Tokenizer, tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        ChatTemplate.from_folder(tmp_path, tiny)
+    assert "\n" not in str(caught.value)
