@@ -42,14 +42,28 @@ class Text:
 
 
 def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | None:
-    """From --tokenizer where given, else from what the model carries; None if it carries nothing, as a `.m`."""
+    """From --tokenizer where given, else from what the model carries, else from a `.t` file that lies beside it under
+    distributed-llama's name; None if there is nothing.
+    """
     if tokenizer is not None:
         return text_from_path(tokenizer)
     if checkpoint is None:
         return None
     if checkpoint.path.is_dir():
         return _from_folder(checkpoint.path) if has_tokenizer(checkpoint.path) else None
-    return _from_metadata(checkpoint.metadata) if "tokenizer.ggml.model" in checkpoint.metadata else None
+    if "tokenizer.ggml.model" in checkpoint.metadata:
+        return _from_metadata(checkpoint.metadata)
+    beside = _tokenizer_beside(checkpoint.path)
+    return None if beside is None else text_from_path(beside)
+
+
+def _tokenizer_beside(model: Path) -> Path | None:
+    """dllama_model_X_q40.m -> dllama_tokenizer_X_q40.t (of the launcher) or dllama_tokenizer_X.t (of the converter)."""
+    name = model.name.removeprefix("dllama_model_").removesuffix(".m")
+    if model.name != f"dllama_model_{name}.m":
+        return None
+    places = (model.with_name(f"dllama_tokenizer_{each}.t") for each in (name, name.rpartition("_")[0]))
+    return next((place for place in places if place.is_file()), None)
 
 
 def text_from_path(path: Path) -> Text:

@@ -8,7 +8,9 @@ import pytest
 
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
 from dllama_py.prompting import need_text, open_text
+from dllama_py.token_list import TokenList
 from tests import checkpoints
 from tests.checkpoints import own_folder, tiny_gguf, tiny_model_file
 
@@ -20,6 +22,17 @@ def test_models_without_a_tokenizer_have_no_text(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(checkpoints, "_add_tokenizer", forget)
     for model in (own_folder(tmp_path / "folder"), tiny_model_file(tmp_path / "a.m"), tiny_gguf(tmp_path / "a.gguf")):
         assert open_text(open_checkpoint(model), None) is None
+
+
+@pytest.mark.parametrize("name", ["dllama_tokenizer_tiny_q40.t", "dllama_tokenizer_tiny.t"])
+def test_a_model_file_takes_the_tokenizer_beside_it(tmp_path: Path, name: str) -> None:
+    tokens = TokenList([b"<s>", b"</s>", b"a"], [0.0, 0.0, 0.0], 0, (1,), True)
+    (tmp_path / name).write_bytes(tokenizer_file_bytes(tokens))
+    (tmp_path / "dllama_tokenizer_other.t").touch()
+    text = open_text(open_checkpoint(tiny_model_file(tmp_path / "dllama_model_tiny_q40.m")), None)
+    assert text is not None
+    assert text.tokenizer.encode("aa") == [0, 2, 2]
+    assert open_text(open_checkpoint(tiny_model_file(tmp_path / "tiny_q40.m")), None) is None
 
 
 def test_a_text_prompt_needs_one() -> None:

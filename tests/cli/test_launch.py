@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpoints import tiny_folder
+from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
+from dllama_py.token_list import TokenList
+from tests.checkpoints import tiny_folder, tiny_model_file
 from tests.support.hub import FakeHub, running
 
 CLONE = Path(__file__).parents[2]
@@ -61,7 +63,7 @@ def launch(
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, clone / "launch.py", *arguments],
-        env=environment(clone, fake) | {"DLLAMA_HOME": os.environ.get("DLLAMA_HOME", str(clone.parent / "home"))},
+        env=environment(clone, fake),
         input=words if words is not None else "",
         capture_output=True,
         text=True,
@@ -148,6 +150,24 @@ def test_on_a_terminal_the_user_talks_to_the_job(clone: Path, fake: FakeHub, smo
     shown, code = on_a_terminal(clone, fake, ["smollm2_135m", "--np", "2"], answers)
     assert code == 0, shown
     assert "forget the conversation" in shown
+
+
+def test_from_a_name_to_an_answer(clone: Path, fake: FakeHub, tmp_path: Path) -> None:
+    """Files of distributed-llama's own kinds; afterwards no option need name them."""
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    single_bytes = [bytes([byte]) for byte in range(256)]
+    tokens = TokenList([*single_bytes, b"<s>", b"</s>"], [0.0] * 258, 256, (257,), True, template)
+    fake.repositories["b4rtaz/Qwen3-0.6B-Q40-Distributed-Llama"] = {
+        "dllama_model_qwen3_0.6b_q40.m": tiny_model_file(tmp_path / "tiny.m", "tiny-qwen3").read_bytes(),
+        "dllama_tokenizer_qwen3_0.6b.t": tokenizer_file_bytes(tokens),
+    }
+    done = launch(clone, fake, "qwen3_0.6b_q40", "-y", "--np", "2", words="/help\n")
+    assert done.returncode == 0, done.stderr
+    assert "forget the conversation" in done.stderr
+    command = [sys.executable, "-m", "dllama_py", "inference", "--prompt", "ab", "--steps", "3", "--json"]
+    answer = subprocess.run(command, env=environment(clone, None), capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout.splitlines()[-1])["prompt_ids"] == [256, 97, 98]
 
 
 def test_an_interrupted_download_goes_on(clone: Path, fake: FakeHub) -> None:
