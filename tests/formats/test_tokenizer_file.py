@@ -141,7 +141,7 @@ damage = st.lists(
 )
 
 
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+def test_fuzzing_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     """Nothing but an InputError of one line, whatever the bytes."""
 
     @settings(max_examples=300, deadline=None)

@@ -102,7 +102,8 @@ def test_templates(tiny: Tokenizer) -> None:
         """{{ }} {% %} {%- -%} for if endif endfor set macro endmacro call x in messages loop.index range(9)
         range(10**9) m['content'] message.role | tojson trim join(',') default('') raise_exception('no') [1:] ['a'] () .
         ~ + * ** 99 'a' "b" is defined not == namespace(a=1) ns.a = strftime_now('%Y') <|im_end|> {# #} {{ x * 10**8 }}
-        cycler lipsum ''.__class__ __mro__ include import extends 'a.txt' block endblock filter upper set endset""".split()
+        cycler lipsum ''.__class__ __mro__ include import extends 'a.txt' block endblock filter upper
+        set endset""".split()
     )
 
     @QUICK
