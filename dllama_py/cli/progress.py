@@ -89,19 +89,21 @@ class _State:
         return time.monotonic() - self._started
 
     def line(self) -> str:
-        """'loading weights: 37 %, 1.2 GB of 3.3 GB, 410.0 MB/s, 5 s left: layers.3.down to rank 1 on b'."""
+        """'loading weights: 37%, 1.2 GB of 3.3 GB, 410.0 MB/s, 5 s left: layers.3.down to rank 1 on b'."""
         share = f"{self.done / max(self.work.total, 1):.0%}"
-        return f"{self.work.title}: {share}, {self._amounts()}{': ' if self.detail else ''}{self.detail}"
-
-    def _amounts(self) -> str:
-        done, total, rate = self.done, self.work.total, self.done / self.seconds
-        if self.work.unit != "B":
-            return f"{done} of {total} {self.work.unit}"
-        left = f", {(total - done) / rate:.0f} s left" if done else ""
-        return f"{size(done)} of {size(total)}, {size(int(rate))}/s{left}"
+        left = f", {self.seconds / self.done * (self.work.total - self.done):.0f} s left" if self.done else ""
+        done = size(self.done) if self.work.unit == "B" else str(self.done)
+        amounts = f"{done} of {self._total()}"
+        return f"{self.work.title}: {share}, {amounts}{self._rate()}{left}{': ' if self.detail else ''}{self.detail}"
 
     def last_line(self) -> str:
-        return f"{self.work.title}: {self._amounts().split(',')[0]} in {self.seconds:.1f} s"
+        return f"{self.work.title}: {self._total()} in {self.seconds:.1f} s{self._rate()}"
+
+    def _total(self) -> str:
+        return size(self.work.total) if self.work.unit == "B" else f"{self.work.total} {self.work.unit}"
+
+    def _rate(self) -> str:
+        return f", {size(int(self.done / self.seconds))}/s" if self.work.unit == "B" else ""
 
 
 class _Lines:
