@@ -164,7 +164,7 @@ def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: 
     say(
         f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
         f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}, "
-        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:g}, weights {' '.join(kinds)}; "
+        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:.12g}, weights {' '.join(kinds)}; "
         f"context {orders.context} of {c.context_length}, cache {'f16' if orders.half_cache else 'f32'}, "
         f"exchange {orders.exchange}"
     )
@@ -178,7 +178,9 @@ def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: 
 
 
 def _span(part: range) -> str:
-    return f"{part.start}-{part.stop - 1} ({len(part)})" if part else "none"
+    if len(part) < 2:
+        return str(part.start) if part else "none"
+    return f"{part.start}-{part.stop - 1} ({len(part)})"
 
 
 def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:

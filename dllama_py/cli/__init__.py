@@ -3,6 +3,7 @@
 Without a mode the mode is inference. A user's error is one line on standard error, from one rank, with exit code 2.
 """
 
+import difflib
 import importlib
 import io
 import os
@@ -78,7 +79,7 @@ def _run(mode: str, arguments: list[str]) -> int:
     if asks_for_workers(mode, arguments):
         raise UsageError(equivalent(mode, arguments))
     if mode not in MODES:
-        parser.error(f"no mode {mode!r}; the modes are {', '.join(MODES)}")
+        raise UsageError(f"no mode {mode!r}; the modes are {', '.join(MODES)}{_guess(mode)} (dllama --help)")
     module = importlib.import_module(f"dllama_py.cli.{mode}")
     module.add_options(parser)
     parsed = parser.parse_args(arguments)
@@ -86,6 +87,11 @@ def _run(mode: str, arguments: list[str]) -> int:
         return 0
     code: int = module.run(parsed)
     return code
+
+
+def _guess(mode: str) -> str:
+    close = difflib.get_close_matches(mode, MODES, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _explain(error: DllamaError, where: str = "") -> int:

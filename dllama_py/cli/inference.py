@@ -10,7 +10,7 @@ from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
-from dllama_py.completion import Request, complete
+from dllama_py.completion import FinishReason, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
@@ -92,10 +92,19 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         line = step_line(event)
         if line:
             print(line, file=out, flush=True)
+    _explain_end(engine, record, arguments.steps)
     if arguments.json:
         print(json.dumps(result(engine, prepared.prompt, record)), flush=True)
     else:
         print(f"\n{record.text}\n\n{summary(record)}", flush=True)
+
+
+def _explain_end(engine: Engine, record: Record, n_wanted: int) -> None:
+    """Ends that a user would not expect."""
+    if record.finish is FinishReason.LENGTH and len(record.ids) < n_wanted:
+        say(f"the context of {engine.orders.context} tokens is full; --max-seq-len sets it")
+    elif record.finish is FinishReason.STOP and not record.text:
+        say("the model ended at once: --prompt is raw text to go on with; the mode that answers questions is chat")
 
 
 def _no_text(token: int) -> bytes:

@@ -127,7 +127,7 @@ def _config_rows(config: ModelConfig) -> list[tuple[str, object]]:
         ("vocabulary", c.vocab_size),
         ("context", f"{c.context_length} tokens"),
         ("norm epsilon", f"{c.norm_epsilon:g}"),
-        ("RoPE base", f"{c.rope_theta:g}"),
+        ("RoPE base", f"{c.rope_theta:.12g}"),
     ]
     if c.n_experts:
         rows.append(("experts", f"{c.n_experts}, {c.n_active_experts} active"))

@@ -39,7 +39,9 @@ _HARMLESS = re.compile(r"rotary_emb\.inv_freq$")  # tables that are computed ane
 def open_folder(folder: Path) -> MappedCheckpoint:
     """A folder with config.json and safetensors as a checkpoint; InputError unless every tensor fits."""
     if not (folder / "config.json").exists():
-        raise InputError(f"{folder}: has no config.json; give the folder of a Hugging Face checkpoint, or a file")
+        files = [path.name for kind in ("*.gguf", "*.m") for path in sorted(folder.glob(kind))]
+        named = f"name one of its files ({', '.join(files)})" if files else "give the folder of a checkpoint, or a file"
+        raise InputError(f"{folder}: has no config.json, so it is no Hugging Face checkpoint; {named}")
     values = read_json(folder / "config.json")
     config, omitted = read_config(folder / "config.json", values)
     check_config(folder, config)

@@ -14,7 +14,7 @@ from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 
 MIN_LEAVES = 8
-ANY_COUNT = "two ranks on the strongest host count as two; the pipeline topology takes any number"
+WAYS_OUT = "put two ranks on the strongest host; any number will do for the pipeline topology, not yet in this version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ def make_plan(config: ModelConfig, n_ranks: int, replicate_kv: bool = False) -> 
 
 
 def _check_blocks(config: ModelConfig) -> None:
-    rows = {
+    columns_of = {
         "q, k, v, gate and up": config.width,
         "o": config.q_width,
         "down": config.hidden_width,
     }
-    for role, columns in rows.items():
+    for role, columns in columns_of.items():
         if columns % BLOCK:
             raise UsageError(
-                f"{role} have rows of {columns} columns, {columns / BLOCK:g} blocks of {BLOCK}; "
-                f"rows must be whole blocks: this model cannot be computed in blocks of {BLOCK}"
+                f"rows of {role} are {columns} columns, {columns / BLOCK:g} blocks of {BLOCK}; "
+                "expected whole blocks: this model cannot be computed"
             )
     if config.head_width % 16:
         raise UsageError(f"heads are {config.head_width} wide; expected a multiple of 16: this model is not supported")
@@ -89,13 +89,13 @@ def _check_count(config: ModelConfig, n_ranks: int, replicate_kv: bool) -> None:
     if counts == [1]:
         group = config.n_heads // config.n_kv_heads
         raise UsageError(
-            f"{n_ranks} ranks cannot share o: the {group} query heads of a KV head are {group * config.head_width} "
-            f"columns, not whole blocks of {BLOCK}; this model runs on 1 rank ({ANY_COUNT})"
+            f"{n_ranks} ranks cannot share o: each KV head has {group * config.head_width} columns of query heads "
+            f"({group}), not whole blocks of {BLOCK}; this model runs on 1 rank ({WAYS_OUT})"
         )
     more = rank_counts(config, True)
     wider = f", up to {more[-1]} with --replicate-kv" if not replicate_kv and len(more) > len(counts) else ""
     raise UsageError(
-        f"{n_ranks} ranks cannot share {config.n_kv_heads} KV heads; use {_listed(counts)} ranks{wider} ({ANY_COUNT})"
+        f"{n_ranks} ranks cannot share {config.n_kv_heads} KV heads; use {_listed(counts)} ranks{wider} ({WAYS_OUT})"
     )
 
 
