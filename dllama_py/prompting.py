@@ -97,12 +97,11 @@ def end_ids(checkpoint: Checkpoint, text: Text | None) -> frozenset[int]:
     return frozenset([id]) if isinstance(id, int) else frozenset()
 
 
-def need_text(text: Text | None, purpose: str) -> Text:
-    """The text, or a UsageError that says how to give one."""
+def need_text(text: Text | None, purpose: str, instead: str = "") -> Text:
+    """The text, or a UsageError that says how to give one, or what to give `instead`."""
     if text is None:
         raise UsageError(
-            f"{purpose} needs a tokenizer and the model has none; "
-            f"give --tokenizer ({TOKENIZER_SOURCES}), or token ids with --ids"
+            f"{purpose} needs a tokenizer and the model has none; give --tokenizer ({TOKENIZER_SOURCES}){instead}"
         )
     return text
 

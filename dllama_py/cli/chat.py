@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         with opened_face(arguments.json_lines) as face:
             announce(engine, manner.sampling, face.say)
-            _converse(dialogue, face)
+            talk(dialogue, face)
     return 0
 
 
@@ -92,7 +92,7 @@ def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespa
         say(_statistics(record, len(question.prompt)))
 
 
-def _converse(dialogue: Dialogue, face: Face) -> None:
+def talk(dialogue: Dialogue, face: Face) -> None:
     """Until the end of input, or /quit. What one line cannot have is said, and the next is asked for."""
     while (line := face.ask()) is not None:
         words = line.strip()

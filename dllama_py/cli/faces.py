@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 from dllama_py.cli.running import say
-from dllama_py.cluster.terminal import WELCOME, Console
+from dllama_py.cluster.terminal import Console
 
 
 class Face(Protocol):
@@ -46,7 +46,6 @@ def opened_face(json_lines: bool) -> Iterator[Face]:
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         terminal = Terminal()
         with terminal.opened():
-            terminal.say(WELCOME)
             yield terminal
     else:
         yield Lines(_lines_in(), sys.stdout)

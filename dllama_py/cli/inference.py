@@ -66,7 +66,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
     if text is not None:
         check_vocabulary(text, checkpoint)
     if ids is None:
-        known = need_text(text, "a text prompt")
+        known = need_text(text, "a text prompt", ", or token ids with --ids")
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
     check_prompt(ids, orders)
     return _Prepared(ids, end_ids(checkpoint, text), text)

@@ -33,6 +33,7 @@ class Console:
         self._dims = not os.environ.get("NO_COLOR")
         self._dimmed = False
         self._column_0 = True
+        self._welcomed = False
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -55,6 +56,9 @@ class Console:
 
     def ask(self) -> str | None:
         """A line of the user's; None at the end of input. KeyboardInterrupt at Ctrl-C."""
+        if not self._welcomed:
+            self._welcomed = True
+            self.say(WELCOME)
         try:
             return input(PROMPT)
         except EOFError:
@@ -121,7 +125,6 @@ def converse(command: Sequence[str], environment: Mapping[str, str] | None = Non
     try:
         with console.opened():
             if _shown(job.stdout, console):
-                console.say(WELCOME)
                 _talk(console, job.stdin, job.stdout)
     except KeyboardInterrupt:
         _end(job, job.stdin)

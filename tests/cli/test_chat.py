@@ -1,0 +1,144 @@
+# python -m pytest tests/cli/test_chat.py
+"""Mode chat: the conversation with a scripted model and user, and the command line in this process."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dllama_py.cli import main
+from dllama_py.cli.chat import talk
+from dllama_py.cli.faces import JsonLines, Lines
+from dllama_py.dialogue import Dialogue, Manner
+from dllama_py.engine.sampler import SamplerSettings
+from tests.checkpoints import tiny_gguf, tiny_model_file
+from tests.cli.test_inference import KEYS
+from tests.support.chats import NO_SYSTEM, ScriptedFace, byte_text, scripted_dialogue
+from tests.support.scripted import ScriptedRunner
+
+FRANCE = "What is the capital of France? Answer in one sentence."
+
+
+def test_an_answer_is_shown_as_it_comes_with_its_figures() -> None:
+    face = ScriptedFace("Hi")
+    talk(scripted_dialogue(b"<think>hm</think>Yes", "Hi"), face)
+    assert "".join(text for text, thought in face.shown if thought) == "<think>hm</think>"
+    assert [text for text, thought in face.shown if not thought] == ["Y", "e", "s", "\n"]
+    (line,) = face.said
+    assert re.fullmatch(
+        r"\[21 tokens, [\d.]+ tok/s, the first after [\d.]+ s; 0 of 20 prompt tokens were cached\]", line
+    )
+
+
+def test_commands() -> None:
+    dialogue = scripted_dialogue(b"Yes", "Hi")
+    face = ScriptedFace("Hi", "/system Be brief.", "/help", "/rest", "  ", "/quit", "never asked")
+    talk(dialogue, face)
+    assert dialogue.messages == [{"role": "system", "content": "Be brief."}]
+    assert [line.split()[0] for line in face.said] == ["[4", "another", "/reset", "there"]
+    talk(dialogue, ScriptedFace("/reset"))
+    assert dialogue.system == "Be brief."
+    talk(dialogue, ScriptedFace("/system"))
+    assert dialogue.messages == []
+
+
+def test_a_path_is_no_command() -> None:
+    face = ScriptedFace("/etc/hosts")
+    talk(scripted_dialogue(b"A file", "/etc/hosts"), face)
+    assert face.text == "A file\n"
+
+
+def test_a_refused_question_is_one_line_and_the_conversation_goes_on() -> None:
+    face = ScriptedFace("Hi", "/system", "Hi")
+    runner = ScriptedRunner([*[ord("a")] * 300], 258, max_rows=64, prompt_length=1, context=64)
+    talk(Dialogue(byte_text(NO_SYSTEM), runner, Manner(SamplerSettings(), 2), "Be brief."), face)
+    assert face.said[0] == "error: the chat template refused: no system role"
+    assert face.text == "aa\n"
+    assert face.said[2].endswith("cut at its limit]")
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [(20 + 21 + 100, None), (20 + 4 + 2, "2 of 26 tokens"), (20 + 3, "is full"), (19, "has 20 tokens, the context 19")],
+)
+def test_a_context_that_fills_up_is_told(context: int, words: str | None) -> None:
+    face = ScriptedFace("Hi")
+    talk(scripted_dialogue(b"Yes!", "Hi", context=context), face)
+    told = [line for line in face.said if not line.startswith("[")]
+    assert len(told) == (words is not None) and (words or "") in "".join(told)
+
+
+def test_a_cancelled_answer_ends_and_the_next_question_is_asked() -> None:
+    dialogue = scripted_dialogue(b"one two three", "Hi")
+    face = ScriptedFace("Hi", "/nothing", cancel_at=7)
+    talk(dialogue, face)
+    assert face.text == "one two\n"
+    assert face.said[0].endswith("stopped]") and "/nothing" in face.said[1]
+
+
+def test_lines_of_any_system_until_the_end_of_input() -> None:
+    face = Lines(io.StringIO("a\r\n\nb"), io.StringIO())
+    assert [face.ask(), face.ask(), face.ask(), face.ask()] == ["a", "", "b", None]
+
+
+def test_json_lines_are_heard_in_order() -> None:
+    out = io.StringIO()
+    face = JsonLines(io.StringIO('{"cancel": true}\n{"line": "a"}\nb\n'), out)
+    assert [face.ask(), face.ask(), face.ask()] == ["a", "b", None]
+    with face.answering() as is_cancelled:
+        assert is_cancelled()  # nobody reads the answer any more
+    face.show("x", True)
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        *[{"waiting": True}] * 3,
+        {"text": "x", "thought": True},
+    ]
+
+
+def test_one_answer_as_json(smollm2_gguf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wish = ("--model", str(smollm2_gguf), "--prompt", FRANCE, "--temperature", "0", "--nthreads", "1")
+    assert main(["chat", "--json", *wish]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    answer = json.loads(line)
+    assert answer.keys() == KEYS
+    assert answer["ids"] == [504, 3575, 282, 4649, 314, 7042, 30, 2]
+    assert (answer["text"], answer["finish_reason"]) == ("The capital of France is Paris.", "stop")
+    assert main(["chat", "--stop", "of Fr", "--system", "Be brief.", *wish]) == 0
+    assert capsys.readouterr().out == "The capital \n"
+
+
+def test_a_conversation_over_pipes(
+    smollm2_gguf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{FRANCE}\n\xff\nAnd of Japan?".encode("latin-1"))))
+    assert main(["chat", "--model", str(smollm2_gguf), "--temperature", "0", "--nthreads", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "The capital of France is Paris.\nThe capital of Japan is Tokyo.\n"
+    assert "no UTF-8" in told.err and "; 49 of 64 prompt tokens were cached]" in told.err
+    assert "seed" not in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--json",), ["--json", "--prompt"]),
+        (("--json-lines", "--prompt", "Hi"), ["--json-lines", "--prompt"]),
+        (("--steps", "0"), ["--steps", "above 0"]),
+        ((), ["no chat template", "tuned for chat"]),
+        (("--prompt", "Hi"), ["no chat template"]),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: list[str]
+) -> None:
+    assert main(["chat", "--model", str(tiny_gguf(tmp_path / "a.gguf")), *arguments]) == 2
+    told = capsys.readouterr()
+    (line,) = told.err.splitlines()
+    assert told.out == "" and [word for word in words if word not in line] == []
+
+
+def test_without_a_tokenizer_there_is_no_chat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--model", str(tiny_model_file(tmp_path / "a.m"))]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "chat needs a tokenizer" in line and "--tokenizer" in line and "--ids" not in line

@@ -1,0 +1,124 @@
+# python -m pytest tests/cluster/test_terminal.py
+"""Chat at a terminal: in one process, and through the front that keeps the terminal outside the job."""
+
+import os
+import pty
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
+FRANCE = b"What is the capital of France? Answer in one sentence.\r"
+LONG = b"What is the capital of France?\r"  # to which this small model greedily never stops talking
+FRONT = "import sys\nfrom dllama_py.cluster.terminal import converse\nsys.exit(converse(sys.argv[1:]))"
+
+
+class Typist:
+    """A user at a pseudo-terminal."""
+
+    def __init__(self, pid: int, terminal: int) -> None:
+        self.pid = pid
+        self._terminal = terminal
+        self._seen = b""
+
+    def type(self, keys: bytes) -> None:
+        time.sleep(0.3)  # a signal in the moment in which the prompt appears waits for the next key
+        os.write(self._terminal, keys)
+
+    def see(self, words: bytes) -> bytes:
+        """What appears up to these words."""
+        while words not in self._seen:
+            assert select.select([self._terminal], [], [], 100)[0], self._seen
+            self._seen += os.read(self._terminal, 65536)
+        seen, _, self._seen = self._seen.partition(words)
+        return seen
+
+    def code(self) -> int:
+        """Of the program, which must end now."""
+        with suppress(OSError):  # how a pseudo-terminal says that nobody is at its other end
+            while select.select([self._terminal], [], [], 20)[0] and os.read(self._terminal, 65536):
+                pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@contextmanager
+def typing(command: list[str], home: Path) -> Iterator[Typist]:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(command[0], command, {**os.environ, "TERM": "dumb", "DLLAMA_HOME": str(home)})
+    try:
+        yield Typist(pid, terminal)
+    finally:
+        os.close(terminal)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """With the kernels that are compiled already."""
+    from dllama_py.home import home_folder
+
+    home_folder().mkdir(parents=True, exist_ok=True)
+    for entry in home_folder().iterdir():
+        if entry.is_dir():
+            (tmp_path / entry.name).symlink_to(entry)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("in_front", "keys", "code"),
+    [(False, b"\x04", 0), (False, b"\x03", 130), (True, b"/quit\r", 0), (True, b"\x03", 130)],
+)
+def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
+    """An answer, one that Ctrl-C stops, the same question by the arrow key, the end."""
+    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", str(smollm2_gguf), "--temperature=0", "--nthreads=1"]
+    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat] if in_front else chat, home) as user:
+        user.see(b"\n> ")
+        user.type(FRANCE)
+        assert b"The capital of France is Paris.\r\n" in user.see(b"\n> ")
+        user.type(b"/reset\r")
+        user.see(b"\n> ")
+        user.type(LONG)
+        user.see(b"Nation")
+        user.type(b"\x03")
+        assert user.see(b"\n> ").endswith(b"stopped]\r")
+        user.type(b"\x1b[A\x1b[A\x1b[A\r")
+        assert b"answer in one sentence." in user.see(b"\n> ").lower()
+        user.type(keys)
+        assert user.code() == code
+    assert FRANCE.decode().strip() in (home / "chat_history").read_text()
+
+
+def test_a_job_that_cannot_start_passes_its_code_on(home: Path) -> None:
+    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", "nowhere"]
+    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat], home) as user:
+        assert b"error: " in user.see(b"nowhere")
+        assert user.code() == 2
+
+
+def test_the_job_ends_when_its_terminal_is_gone(smollm2_gguf: Path, home: Path) -> None:
+    mark = f"--seed={os.getpid()}"  # finds the job's processes
+    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", str(smollm2_gguf), "--nthreads=1", mark]
+    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat], home) as user:
+        user.see(b"\n> ")
+        assert len(processes(mark)) >= 6  # front, launcher, two watchers, two ranks
+        user.type(LONG)
+        user.see(b"\n")
+    os.waitpid(user.pid, 0)
+    until = time.monotonic() + 15
+    while processes(mark) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert processes(mark) == []
+
+
+def processes(mark: str) -> list[Path]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "cmdline").read_bytes():
+                found.append(folder)
+    return found
