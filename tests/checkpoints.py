@@ -9,6 +9,7 @@ experts are alike. Where an exchange of two tensors must be seen, ask for `disti
 """
 
 import json
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ _IN_LAYERS = {
 
 
 def tiny_folder(tmp_path_factory: Any, name: str) -> Path:
-    """The Hugging Face folder of a golden tiny model, made once a session; do not change it."""
+    """The Hugging Face folder of a golden tiny model, made once a run; do not change it."""
     folder: Path = tmp_path_factory.getbasetemp() / "tiny-models" / name
     if not folder.exists():
         make_tiny_hf.write(folder, make_tiny_hf.MODELS[name])
@@ -62,6 +63,28 @@ def own_folder(folder: Path, name: str = "tiny-llama", **changes: Any) -> Path:
         (folder / "model.safetensors.index.json").unlink()
         make_tiny_hf.save_bf16(_weights(config, distinct), folder / "model.safetensors")
     return folder
+
+
+def untied_copy(folder: Path, copy: Path) -> Path:
+    """A tied model (of one shard) with the embedding written again as its head."""
+    shutil.copytree(folder, copy)
+    change_config(copy, tie_word_embeddings=False)
+    shard = copy / "model.safetensors"
+    tensors = _bf16_tensors(shard)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    make_tiny_hf.save_bf16(tensors, shard)
+    return copy
+
+
+def _bf16_tensors(shard: Path) -> dict[str, np.ndarray]:
+    """Bits of all tensors of a shard, by name."""
+    data = shard.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    out = {}
+    for name, facts in json.loads(data[8:end]).items():
+        first, last = (end + offset for offset in facts["data_offsets"])
+        out[name] = np.frombuffer(data[first:last], np.uint16).reshape(facts["shape"])
+    return out
 
 
 def _weights(config: dict[str, Any], distinct: bool) -> dict[str, np.ndarray]:

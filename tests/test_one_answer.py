@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dllama_py.transport.comm import Comm
-from tests.checkpoints import own_folder
+from tests.checkpoints import own_folder, untied_copy
 from tests.support.engines import Logits, engine_on, logits_of, solo_logits
 from tests.support.threads import run_ranks
 
@@ -27,3 +27,11 @@ def test_any_number_of_ranks_gives_the_bits_of_one(tmp_path: Path, exchange: str
         assert found is not None
         assert found.tobytes() == alone.tobytes(), f"{n_ranks} ranks"
         assert nothing == [None] * (n_ranks - 1)
+
+
+def test_a_tied_head_answers_like_an_untied_copy(tmp_path: Path) -> None:
+    tied = own_folder(tmp_path / "tied", "tiny-llama31", distinct=True)
+    untied = untied_copy(tied, tmp_path / "untied")
+    for weights in ("f32", "q40"):
+        (one,), (other,) = (solo_logits(model, [IDS], weights=weights) for model in (tied, untied))
+        assert one.tobytes() == other.tobytes(), weights
