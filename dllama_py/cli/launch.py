@@ -15,7 +15,7 @@ from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cluster import catalogue, fetch, registry
 from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
-from dllama_py.cluster.job import Placement, exit_code, job_command, run_script, write_script
+from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
 from dllama_py.cluster.network import find_network
 from dllama_py.cluster.terminal import converse
 from dllama_py.errors import DllamaError, UsageError, machine_explained
@@ -73,7 +73,7 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     if options.skip_run or not (options.yes or _agreed(ranks)):
         return 0
     sys.stdout.flush()
-    return exit_code(converse(command)) if _has_terminal() else run_script(script)
+    return exit_code(converse(command, job_environment())) if _has_terminal() else run_script(script)
 
 
 def _parser() -> Parser:

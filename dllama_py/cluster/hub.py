@@ -40,6 +40,11 @@ class Hub:
             info = HfApi(endpoint=self.endpoint).model_info(repository, files_metadata=True, timeout=TIMEOUT_S)
         except (HfHubHTTPError, HFValidationError, httpx2.HTTPError, OfflineModeIsEnabled) as error:
             raise self._explained(error, repository) from error
+        entries = info.siblings or []
+        if any(entry.size is None for entry in entries):
+            raise ClusterError(
+                f"{repository} at {self.endpoint}: its list has no sizes of files; use another HF_ENDPOINT"
+            )
         return tuple(
             RemoteFile(
                 repository,
@@ -49,7 +54,7 @@ class Hub:
                 entry.lfs.sha256 if entry.lfs else None,
                 entry.blob_id or "",
             )
-            for entry in info.siblings or []
+            for entry in entries
         )
 
     def read_range(self, file: RemoteFile, start: int, stop: int) -> Generator[bytes]:

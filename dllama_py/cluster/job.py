@@ -3,6 +3,7 @@
 Written into a script, so that a user sees it, keeps it and changes it; started from there.
 """
 
+import os
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from dllama_py.cluster.network import Network, rank_environment
 from dllama_py.errors import ClusterError
 
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 PASSED_ON = {0, 2, 130}  # done, wrong usage, interrupted; any other code of mpirun means that the cluster failed
 
 
@@ -33,8 +35,7 @@ def job_command(placement: Placement, arguments: Sequence[str]) -> list[str]:
     words = [str(_mpirun()), "-np", str(placement.n_ranks)]
     if placement.hostfile is not None:
         words += ["-f", str(placement.hostfile.resolve())]
-    if network is not None:
-        words += ["-iface", network.interface]
+    words += _launcher_network(network)
     for name, value in {**_network_settings(network), **_port_settings(ports)}.items():
         words += ["-genv", name, value]
     if placement.niceness:
@@ -63,9 +64,14 @@ def exit_code(code: int) -> int:
     return code if code in PASSED_ON else ClusterError.exit_code
 
 
+def job_environment() -> dict[str, str]:
+    """Without the hub's token: the launcher hands all variables to all machines, and no rank needs it."""
+    return {name: value for name, value in os.environ.items() if name not in TOKENS}
+
+
 def run_script(path: Path) -> int:
     """Run it to its end, whatever the user presses meanwhile; -> 0, 2, 3 or 130."""
-    with subprocess.Popen([str(path)]) as job:
+    with subprocess.Popen([str(path)], env=job_environment()) as job:
         while True:
             try:
                 return exit_code(job.wait())
@@ -79,6 +85,15 @@ def _mpirun() -> Path:
     if not found.exists():
         raise ClusterError(f"no mpirun beside {sys.executable}; pip install mpich brings one into this environment")
     return found
+
+
+def _launcher_network(network: Network | None) -> list[str]:
+    """What the launcher's own processes use. It hands -iface on to all machines, where the name may be another; so by
+    subnet it is told the address they shall call back at.
+    """
+    if network is None:
+        return []
+    return ["-iface", network.interface] if network.address is None else ["-localhost", network.address]
 
 
 def _network_settings(network: Network | None) -> dict[str, str]:

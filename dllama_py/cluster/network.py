@@ -19,10 +19,11 @@ ASK_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """`interface` of this machine; `subnet` if it was asked for by that."""
+    """`interface` of this machine; `subnet` if it was asked for by that, and `address` of this machine in it."""
 
     interface: str
     subnet: str | None = None
+    address: str | None = None
 
 
 def find_network(text: str) -> Network:
@@ -39,7 +40,7 @@ def find_network(text: str) -> Network:
     addresses = {name: _address(name) for name in names}
     for name, address in addresses.items():
         if address is not None and address in subnet:
-            return Network(name, str(subnet))
+            return Network(name, str(subnet), str(address))
     known = ", ".join(f"{name} {address}" for name, address in addresses.items() if address)
     raise UsageError(f"no interface of {socket.gethostname()} is in {subnet}; it has {known}")
 

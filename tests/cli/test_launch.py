@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
+from dllama_py.home import home_folder
 from dllama_py.token_list import TokenList
 from tests.checkpoints import tiny_folder, tiny_model_file
 from tests.support.hub import FakeHub, running
@@ -53,8 +54,13 @@ def clone(tmp_path: Path) -> Path:
 
 def environment(clone: Path, fake: FakeHub | None) -> dict[str, str]:
     """Of a user who has set nothing but the hub."""
+    home = clone.parent / "home"
+    if not home.exists():
+        home.mkdir()
+        for folder in home_folder().glob("*/"):  # compiled kernels; what was fetched last is in a file
+            (home / folder.name).symlink_to(folder)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    places = {"DLLAMA_HOME": str(clone.parent / "home"), "HF_HOME": str(clone.parent / "hf")}
+    places = {"DLLAMA_HOME": str(home), "HF_HOME": str(clone.parent / "hf")}
     return {**kept, **places, "HF_ENDPOINT": fake.url if fake else "http://127.0.0.1:9"}
 
 

@@ -14,7 +14,7 @@ def test_an_interface_by_name() -> None:
 
 @pytest.mark.parametrize("text", ["127.0.0.0/8", "127.0.0.1/8"])
 def test_an_interface_by_its_subnet(text: str) -> None:
-    assert find_network(text) == Network("lo", "127.0.0.0/8")
+    assert find_network(text) == Network("lo", "127.0.0.0/8", "127.0.0.1")
 
 
 @pytest.mark.parametrize(

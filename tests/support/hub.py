@@ -113,7 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
         if files is None:
             self._refuse(401, "RepoNotFound")
             return
-        siblings = [self._entry(name, content) for name, content in files.items()]
+        with_sizes = "blobs=" in self.path
+        siblings = [
+            self._entry(name, content) if with_sizes else {"rfilename": name} for name, content in files.items()
+        ]
         facts = {"id": repository, "modelId": repository, "sha": COMMIT, "private": False, "siblings": siblings}
         self._answer(200, json.dumps(facts).encode(), {"Content-Type": "application/json"})
 
