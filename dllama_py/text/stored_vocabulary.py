@@ -33,18 +33,20 @@ def _vocabulary(stored: TokenList) -> Vocabulary:
     first_byte = next((id for id, token in enumerate(tokens) if len(token) == 1), len(tokens))
     if stored.bos_id is not None and stored.bos_id > first_byte:
         rule = known_rule(tokens[: stored.bos_id])
-        if rule is not None:
-            return _ranked(tokens, stored.bos_id, rule)
-        return _scored(stored, range(stored.bos_id), range(stored.bos_id, len(tokens)))
+        ranked = None if rule is None else _ranked(tokens, stored.bos_id, rule)
+        return ranked or _scored(stored, range(stored.bos_id), range(stored.bos_id, len(tokens)))
     if _has_byte_tokens(tokens, first_byte):
         return _sentencepiece(stored, first_byte)
     return _scored(stored, range(first_byte, len(tokens)), range(first_byte))
 
 
-def _ranked(tokens: Sequence[bytes], n_ordinary: int, rule: SplitRule) -> Vocabulary:
+def _ranked(tokens: Sequence[bytes], n_ordinary: int, rule: SplitRule) -> Vocabulary | None:
+    """None where special tokens are not all different, so that the library cannot tell them apart."""
     vocab = {byte_level_text(token): id for id, token in enumerate(tokens[:n_ordinary])}
     backend = byte_level_backend(vocab, ranked_merges(vocab), rule)
     added = [token.decode(errors="replace") for token in tokens[n_ordinary:]]
+    if len({*vocab, *added}) != len(tokens):
+        return None
     for text in added:  # one by one, for ids follow the order
         is_control = has_control_look(text)
         add_tokens(backend, [text] if is_control else [], [] if is_control else [text])

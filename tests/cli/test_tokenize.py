@@ -2,6 +2,7 @@
 """Mode tokenize: ids and pieces of raw text, from every place a tokenizer can be."""
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,17 @@ def test_neither_mpi_nor_numba_is_needed(folder):
     [
         ([], "one of the arguments --prompt --file is required"),
         (["--prompt", "a"], "no --model given and none fetched yet"),
-        (["--model", "MODEL", "--prompt", "a"], "a.m holds no tokenizer; give --tokenizer (a .t file, a tokenizer.json "),
+        (
+            ["--model", "MODEL", "--prompt", "a"],
+            "a.m holds no tokenizer; give --tokenizer (a .t file, a tokenizer.json ",
+        ),
         (["--tokenizer", "none", "--prompt", "a"], "none: there is no such tokenizer"),
+        (
+            ["--tokenizer", "CUT", "--prompt", "a"],
+            "cut.t: 50000 tokens do not fit into the file's 24 bytes; it was cut",
+        ),
+        (["--tokenizer", "POINTER", "--prompt", "a"], "pointer.t: is a Git LFS pointer, not the file itself"),
+        (["--tokenizer", "MODEL", "--prompt", "a"], "a.m: is no tokenizer; give a .t file, a tokenizer.json or"),
         (["--tokenizer", "FOLDER", "--file", "none"], "none: cannot be read: No such file or directory"),
         (["--tokenizer", "FOLDER", "--file", "MODEL"], "is no UTF-8; give a text file in UTF-8"),
         (["--tokenizer", "FOLDER", "--prompt", "a\udcff"], "character 1 of the text is U+DCFF, half of a pair or "),
@@ -98,7 +108,11 @@ def test_neither_mpi_nor_numba_is_needed(folder):
 )
 def test_errors_are_one_line_and_exit_with_2(folder, tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.setenv("DLLAMA_HOME", str(tmp_path / "home"))
+    cut, pointer = tmp_path / "cut.t", tmp_path / "pointer.t"
+    cut.write_bytes(b"\x24\x71\x56\x00\x18\x00\x00\x00" + struct.pack("<4i", 0, 1, 1, 50000))
+    pointer.write_bytes(b"version https://git-lfs.github.com/spec/v1")
     words = {"FOLDER": str(folder), "MODEL": str(tiny_model_file(tmp_path / "a.m"))}
+    words |= {"CUT": str(cut), "POINTER": str(pointer)}
     assert main(["tokenize", *[words.get(word, word) for word in arguments]]) == 2
     error = capsys.readouterr().err
     assert message in error and error.startswith("error: ") and error.count("\n") == 1

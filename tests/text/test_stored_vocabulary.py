@@ -82,6 +82,13 @@ def test_known_vocabularies_split_text_first(monkeypatch: pytest.MonkeyPatch) ->
     assert tokenizer([*tokens, *special], 259, 262).encode("a 12") == [97, 32, 256]  # another list, not known
 
 
+def test_special_tokens_that_are_not_all_different_keep_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_vocabularies, "_RULES", {known_vocabularies.fingerprint(BYTES): "qwen2"})
+    found = tokenizer([*BYTES, b"<|a|>", b"<|a|>", b"<|b|>"], 256, 258)
+    assert found.encode("x<|a|><|b|>") == [120, 256, 258]
+    assert found.piece(257) == b"<|a|>"
+
+
 def test_lowest_rank_first_within_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [*BYTES, b"bc", b"ab", b"abc", b"cd"]
     monkeypatch.setattr(known_vocabularies, "_RULES", {known_vocabularies.fingerprint(tokens): "llama-bpe"})
