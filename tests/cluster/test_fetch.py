@@ -1,5 +1,7 @@
 # python -m pytest tests/cluster/test_fetch.py
+import fcntl
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +99,20 @@ def test_what_is_no_repository(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected OWNER/REPO, or OWNER/REPO:FILE"):
         fetch_repository(text, tmp_path, NoHub(), unwatched)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_wants_the_same_model_waits_and_is_told(fake: FakeHub, tmp_path: Path) -> None:
+    titles: list[str] = []
+    folder = tmp_path / "tiny_q40"
+    folder.mkdir()
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = threading.Thread(
+            target=fetch_known, args=(ANCESTOR, tmp_path, Hub(fake.url), lambda work, *_: titles.append(work.title))
+        )
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+        assert titles == ["waiting for another process that fetches tiny_q40"]
+    other.join(10)
+    assert is_here(ANCESTOR, tmp_path)
