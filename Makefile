@@ -51,9 +51,9 @@ fmt: $(INSTALLED) ## format the code and mend what the linter can
 bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 0.6B
 	python -m dllama_py bench --shape qwen3_0.6b --weights q40 --prompt-tokens 128 --steps 64
 
-soak: $(INSTALLED) ## 100,000 exchanges on 4 ranks, then each reader of files against random damage for 100 seconds
+soak: $(INSTALLED) ## 100,000 exchanges on 4 ranks, then each reader of files against random damage for a minute
 	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q $(UNDER_MPI) --timeout=1800 tests/mpi/test_transport.py
-	DLLAMA_FUZZ_SECONDS=100 python -m pytest -q --timeout=1800 --ignore=tests/mpi -k fuzzing
+	DLLAMA_FUZZ_SECONDS=60 python -m pytest -q --timeout=1800 --ignore=tests/mpi -k fuzzing
 
 clean: ## remove the environment and everything built; fetched models stay
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
