@@ -20,7 +20,7 @@ WELCOME = "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends."
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 DIM, PLAIN = "\x1b[2m", "\x1b[22m"
 HISTORY_LINES = 1000
-ENDING_S = 15.0  # in which a job that was told to end is gone
+ENDING_S = 5.0  # in which a job that was told to end is gone
 
 # What a model writes cannot drive the terminal: control characters are shown as marks, but for tab and line end.
 _HARMLESS = {code: "\ufffd" for code in [*range(32), *range(0x7F, 0xA0)] if chr(code) not in "\t\n"} | {ord("\r"): ""}
@@ -122,15 +122,18 @@ def converse(command: Sequence[str], environment: Mapping[str, str] | None = Non
         start_new_session=True,
     )
     assert job.stdin is not None and job.stdout is not None
+    patience_s = 0.0
     try:
         with console.opened():
-            if _shown(job.stdout, console):
+            is_ready = _shown(job.stdout, console)
+            patience_s = ENDING_S
+            if is_ready:
                 _talk(console, job.stdin, job.stdout)
     except KeyboardInterrupt:
-        _end(job, job.stdin)
+        _end(job, job.stdin, patience_s)
         return INTERRUPTED
     finally:
-        _end(job, job.stdin)
+        _end(job, job.stdin, patience_s)
     return job.returncode
 
 
@@ -166,15 +169,15 @@ def _shown(from_job: IO[bytes], console: Console) -> bool:
     return False
 
 
-def _end(job: "subprocess.Popen[bytes]", to_job: IO[bytes]) -> None:
-    """The end of input ends a healthy job by itself; nothing of any other stays."""
+def _end(job: "subprocess.Popen[bytes]", to_job: IO[bytes], patience_s: float) -> None:
+    """The end of input ends a job that listens; one that does not in time is told by signals, and nothing stays."""
     with suppress(OSError):
         to_job.close()
-    for number in (None, signal.SIGINT, signal.SIGKILL):
+    for number, seconds in ((None, patience_s), (signal.SIGINT, ENDING_S), (signal.SIGKILL, ENDING_S)):
         if number is not None:
             job.send_signal(number)
         with suppress(subprocess.TimeoutExpired):
-            job.wait(ENDING_S / 3)
+            job.wait(seconds)
             return
 
 
