@@ -77,5 +77,6 @@ def _sentencepiece(stored: TokenList, first_byte: int) -> Vocabulary:
 
 
 def _texts(tokens: Sequence[bytes], ids: Sequence[int]) -> dict[int, str]:
-    """Their spelling; one that is no UTF-8 cannot be spelled in a text."""
-    return {id: tokens[id].decode(errors="replace") for id in ids}
+    """Their spelling, without those that are no UTF-8: nobody can write them."""
+    spelled = {id: tokens[id].decode(errors="ignore") for id in ids}
+    return {id: text for id, text in spelled.items() if text.encode() == tokens[id]}

@@ -12,7 +12,8 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from dllama_py.cli import main
 from dllama_py.cluster.registry import remember_last_model
-from tests.checkpoints import tiny_model_file
+from tests import checkpoints
+from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.cli.isolated import run_isolated
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "smollm2-135m-instruct.json").read_text())["cases"]
@@ -53,6 +54,23 @@ def test_a_folder_and_its_file_are_the_same_and_bos_goes_first(folder, capsys):
     for place in (folder, folder / "tokenizer.json"):
         found = tokens(capsys, "--tokenizer", place, "--prompt", "two one<s>")
         assert found == {"ids": [0, 2, 1, 0], "pieces": ["<s>", "two", "one", "<s>"]}
+
+
+def test_sentencepiece_in_a_gguf_file(tmp_path, monkeypatch, capsys):
+    def add_tokenizer(writer, vocab_size):
+        pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁h", "i", "▁hi", "▁", "h"]
+        types = [2, 3, 3, *[6] * 256, *[1] * 5, *[5] * (vocab_size - 264)]
+        pieces += [f"[PAD{id}]" for id in range(264, vocab_size)]
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(pieces)
+        writer.add_token_scores([0.0] * 259 + [-1.0, -2.0, -3.0, -4.0, -5.0] + [0.0] * (vocab_size - 264))
+        writer.add_token_types(types)
+
+    monkeypatch.setattr(checkpoints, "_add_tokenizer", add_tokenizer)
+    model = tiny_gguf(tmp_path / "a.gguf", vocab_size=272)
+    found = tokens(capsys, "--model", model, "--prompt", "hi é</s>hi")
+    assert found["ids"] == [1, 261, 262, 3 + 0xC3, 3 + 0xA9, 2, 261]
+    assert found["pieces"][:3] == ["<s>", " hi", " "]
 
 
 def test_text_from_a_file(folder, tmp_path, capsys):

@@ -42,6 +42,12 @@ def test_special_tokens_at_the_front() -> None:
     assert found.special_texts() == {"<end>", "<begin>"}
 
 
+def test_special_tokens_that_are_no_utf8_are_never_in_a_text() -> None:
+    found = tokenizer([*BYTES, b"<s>", b"\xff\xfe"], 256)
+    assert found.encode("\ufffd\ufffd") == [0xEF, 0xBF, 0xBD] * 2
+    assert found.piece(257) == b"\xff\xfe" and found.special_texts() == {"<s>"}
+
+
 def test_without_a_begin_token() -> None:
     found = tokenizer([b"a", b"b", b"ab", b"<end>"], None, 3, add_bos=True)
     assert found.encode("ab<end>") == [2, 3]
