@@ -17,6 +17,7 @@ from dllama_py.cluster import catalogue, fetch, registry
 from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
 from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
 from dllama_py.cluster.network import find_network
+from dllama_py.cluster.remote import chosen_endpoint
 from dllama_py.cluster.terminal import converse
 from dllama_py.errors import DllamaError, UsageError, machine_explained
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
@@ -103,13 +104,14 @@ def _placement(options: argparse.Namespace) -> Placement:
 
 def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
     known = None if "/" in name else catalogue.find(name)
+    endpoint = chosen_endpoint()
 
     from dllama_py.cluster.hub import Hub  # takes a while to import; a wrong name need not wait for it
 
     with shown_progress() as progress:
         if known is not None:
-            return fetch.fetch_known(known, models_folder, Hub(), progress)
-        return fetch.fetch_repository(name, models_folder, Hub(), progress)
+            return fetch.fetch_known(known, models_folder, Hub(endpoint), progress)
+        return fetch.fetch_repository(name, models_folder, Hub(endpoint), progress)
 
 
 def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:

@@ -101,7 +101,7 @@ def _wrong_files(path: Path, files: Sequence[RemoteFile], progress: Progress) ->
             while piece := joined.read(min(PIECE_BYTES, rest)):
                 hasher.update(piece)
                 rest -= len(piece)
-                progress(work, joined.tell(), file.name)
+                progress(work, joined.tell(), file.name if len(files) > 1 else "")
             if hasher.hexdigest() != file.expected:
                 wrong.append(file)
     return wrong

@@ -1,13 +1,13 @@
 """The only door to huggingface_hub, and with it to the network: listing a repository and reading ranges of its files.
 
-The library gives endpoint (HF_ENDPOINT), token, proxies, and errors with a meaning; see docs/decisions/0005.
+The library gives token, proxies, and errors with a meaning; see docs/decisions/0005.
 """
 
 import re
 from collections.abc import Generator
 
 import httpx2
-from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -29,10 +29,10 @@ FOR_THE_MOMENT = {408, 429, 500, 502, 503, 504}
 
 
 class Hub:
-    """One hub; the one that HF_ENDPOINT names unless told otherwise."""
+    """One hub; `endpoint`: http://HOST[:PORT] without a slash at its end."""
 
-    def __init__(self, endpoint: str | None = None) -> None:
-        self.endpoint = endpoint or constants.ENDPOINT
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
 
     def list_files(self, repository: str) -> tuple[RemoteFile, ...]:
         """All files of the newest commit. UsageError where there is no such repository, ClusterError without a hub."""

@@ -1,9 +1,28 @@
 """What is known of a file before it is fetched: where it lies, how long it is, which hash it must have."""
 
 import hashlib
+import os
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit
+
+from dllama_py.errors import UsageError
+
+PUBLIC_HUB = "https://huggingface.co"
+
+
+def chosen_endpoint() -> str:
+    """The hub that HF_ENDPOINT names, else the public one. UsageError if it can be none."""
+    given = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+    try:
+        parts = urlsplit(given)
+        works = not given or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+    except ValueError:
+        works = False
+    if not works:
+        raise UsageError(f"HF_ENDPOINT is {given!r}; expected https://HOST or http://HOST:PORT, or nothing")
+    return given or PUBLIC_HUB
 
 
 class Hasher(Protocol):

@@ -114,5 +114,5 @@ class Transfer:
                 raise ClusterError(f"the disk took no more: {error.strerror}; what has come is kept") from error
             mine.done += written
             self._come_bytes += written
-            self._progress(self._work, self._come_bytes, mine.file.name)
+            self._progress(self._work, self._come_bytes, mine.file.name if len(self._journal.files) > 1 else "")
             return written == len(piece) and mine.missing_bytes > 0
