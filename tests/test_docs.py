@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NOT_OURS = {"command not found", "Host key verification failed"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OURS = re.compile(r"(?:dllama_py|launch\.py|dllama|converter)\b[^`\n]*")
 
@@ -30,3 +31,16 @@ def test_variables_exist(page: Path) -> None:
     sources = "".join(path.read_text() for path in (ROOT / "dllama_py").rglob("*.py"))
     sources += (ROOT / "Makefile").read_text()
     assert [name for name in re.findall(r"DLLAMA_[A-Z_]+", page.read_text()) if name not in sources] == []
+
+
+def test_messages_are_those_of_the_program() -> None:
+    """What stands in the first column of troubleshooting.md is found in the sources, but for names and numbers."""
+    sources = "".join(path.read_text() for path in (ROOT / "dllama_py").rglob("*.py"))
+    sources = re.sub(r'"\s*\n\s*f?"', "", sources)  # texts in several pieces
+    rows = re.findall(r"^\| (.*?) \| ", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
+    messages = [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+    parts = [
+        part for message in messages for part in re.split(r"\.\.\.|[0-9.]+|GB|HOST|[;,:]|\bN\b|\bK\b|\(SIG.*", message)
+    ]
+    assert len(messages) > 30
+    assert {part.strip() for part in parts if len(part) > 11 and part.strip(" ()'") not in sources} <= NOT_OURS
