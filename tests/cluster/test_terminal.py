@@ -15,6 +15,7 @@ import pytest
 MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
 FRANCE = b"What is the capital of France? Answer in one sentence.\r"
 LONG = b"What is the capital of France?\r"  # to which this small model greedily never stops talking
+UP = b"\x1b[A"
 FRONT = "import sys\nfrom dllama_py.cluster.terminal import converse\nsys.exit(converse(sys.argv[1:]))"
 
 
@@ -74,8 +75,9 @@ def home(tmp_path: Path) -> Path:
     [(False, b"\x04", 0), (False, b"\x03", 130), (True, b"/quit\r", 0), (True, b"\x03", 130)],
 )
 def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
-    """An answer, one that Ctrl-C stops, the same question by the arrow key, the end."""
+    """An answer, one that Ctrl-C stops, the first question again by the arrow key, the end."""
     chat = [sys.executable, "-m", "dllama_py", "chat", "--model", str(smollm2_gguf), "--temperature=0", "--nthreads=1"]
+    chat.append("--steps=1000")
     with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat] if in_front else chat, home) as user:
         user.see(b"\n> ")
         user.type(FRANCE)
@@ -86,8 +88,10 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
         user.see(b"Nation")
         user.type(b"\x03")
         assert user.see(b"\n> ").endswith(b"stopped]\r")
-        user.type(b"\x1b[A\x1b[A\x1b[A\r")
-        assert b"answer in one sentence." in user.see(b"\n> ").lower()
+        user.type(b"/reset\r")
+        user.see(b"\n> ")
+        user.type(4 * UP + b"\r")
+        assert b"The capital of France is Paris.\r\n" in user.see(b"\n> ")
         user.type(keys)
         assert user.code() == code
     assert FRANCE.decode().strip() in (home / "chat_history").read_text()
