@@ -34,8 +34,8 @@ def test_inference_without_a_route(smollm2_gguf: Path, n_ranks: int) -> None:
         pytest.skip("this user may not make a network namespace; as root this test runs")
     alone = [sys.executable, "-m", "dllama_py", "--model", smollm2_gguf, "--steps", "4", "--json"]
     command = alone if n_ranks == 1 else [Path(sys.executable).with_name("mpirun"), "-np", str(n_ranks), *alone]
-    routes = subprocess.run([*ISOLATED, "ip", "route"], capture_output=True, text=True, check=True)
-    assert routes.stdout == ""
+    routes = subprocess.run([*ISOLATED, "cat", "/proc/net/route"], capture_output=True, text=True, check=True)
+    assert len(routes.stdout.splitlines()) <= 1  # the heads of its columns
     done = subprocess.run([*ISOLATED, *command], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout.splitlines()[-1])["ids"]) == 4
