@@ -1,0 +1,41 @@
+# python -m pytest tests/cli/test_placing.py
+"""Node counts and machines of modes that start jobs."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from dllama_py.cli.options import Parser
+from dllama_py.cli.placing import add_placing_options, counts, placements
+from dllama_py.cluster.job import Placement
+from dllama_py.errors import UsageError
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = Parser(prog="dllama drift")
+    parser.add_argument("--nodes", type=counts)
+    add_placing_options(parser)
+    return parser.parse_args(words)
+
+
+def test_one_placement_a_count(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("here:2\nthere:2\n")
+    arguments = parsed("--nodes", "1,2,4", "--hostfile", str(hosts))
+    assert placements(arguments, arguments.nodes) == [Placement(n, hosts) for n in (1, 2, 4)]
+    assert placements(parsed(), [2]) == [Placement(2)]
+
+
+@pytest.mark.parametrize("text", ["", "1,", "0", "a,2", "1 2"])
+def test_no_counts(text: str) -> None:
+    with pytest.raises(UsageError, match="--nodes"):
+        parsed("--nodes", text)
+
+
+def test_counts_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--nodes 3: a model is shared by 1, 2, 4, 8"):
+        placements(parsed(), [1, 3])
+    (tmp_path / "hosts").write_text("here:1\nthere:1\n")
+    with pytest.raises(UsageError, match="--nodes 4: .*hosts offers 2"):
+        placements(parsed("--hostfile", str(tmp_path / "hosts")), [1, 4])
