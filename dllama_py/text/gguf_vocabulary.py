@@ -27,6 +27,11 @@ class _Listing:
     def of_type(self, wanted: PieceType) -> list[str]:
         return [text for text, kind in zip(self.texts, self.types, strict=True) if kind == wanted]
 
+    def added(self) -> list[tuple[str, bool]]:
+        """Control tokens and those of the user, with whether each is a control token."""
+        kinds = (PieceType.CONTROL, PieceType.USER_DEFINED)
+        return [(text, kind == kinds[0]) for text, kind in zip(self.texts, self.types, strict=True) if kind in kinds]
+
 
 def from_metadata(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
     """InputError for another kind of vocabulary, an unknown pre-tokenizer, missing keys or merges of unknown tokens."""
@@ -49,7 +54,7 @@ def _byte_level(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
         backend = byte_level_backend(vocab, pairs, rule)
     except Exception as error:  # the library raises a bare Exception for a merge of unknown tokens
         raise InputError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
-    add_tokens(backend, listing.of_type(PieceType.CONTROL), listing.of_type(PieceType.USER_DEFINED))
+    add_tokens(backend, listing.added())
     return LibraryVocabulary(backend), _special_ids(metadata, listing, rule.add_bos)
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dllama_py.text.pre_tokenizers import SplitRule, split_rule
 
-# Hash of the ordinary tokens, those before the begin token, which all models of a family share.
+# Hash of the ordinary tokens, those on the other side of the begin token, which all models of a family share.
 _QWEN = "936eb2d46a8f8f8d2860265a5c4346092caa9c5198d4d8f44cf99a86775fa555"  # 2, 2.5 and 3: 151643 tokens
 _LLAMA3 = "350d88675e8fcd827021491c120e78949746440e80215af9291ced959938f504"  # 3 to 3.3, and their kin: 128000 tokens
-_RULES = {_QWEN: "qwen2", _LLAMA3: "llama-bpe"}
+_SMOLLM2 = "b2378e696573d8f4e87d4358bf438b9265262e8514a6b3911a5ca0724dec1e1c"  # 49135 tokens, 17 control tokens first
+_RULES = {_QWEN: "qwen2", _LLAMA3: "llama-bpe", _SMOLLM2: "smollm"}
 
 
 def fingerprint(tokens: Sequence[bytes]) -> str:

@@ -32,24 +32,29 @@ def _vocabulary(stored: TokenList) -> Vocabulary:
     tokens = stored.tokens
     first_byte = next((id for id, token in enumerate(tokens) if len(token) == 1), len(tokens))
     if stored.bos_id is not None and stored.bos_id > first_byte:
-        rule = known_rule(tokens[: stored.bos_id])
-        ranked = None if rule is None else _ranked(tokens, stored.bos_id, rule)
-        return ranked or _scored(stored, range(stored.bos_id), range(stored.bos_id, len(tokens)))
-    if _has_byte_tokens(tokens, first_byte):
+        ordinary, special = range(stored.bos_id), range(stored.bos_id, len(tokens))
+    else:
+        ordinary, special = range(first_byte, len(tokens)), range(first_byte)
+    if special.start == 0 and _has_byte_tokens(tokens, first_byte):
         return _sentencepiece(stored, first_byte)
-    return _scored(stored, range(first_byte, len(tokens)), range(first_byte))
+    rule = known_rule(tokens[ordinary.start : ordinary.stop])
+    ranked = None if rule is None else _ranked(tokens, ordinary, special, rule)
+    return ranked or _scored(stored, ordinary, special)
 
 
-def _ranked(tokens: Sequence[bytes], n_ordinary: int, rule: SplitRule) -> Vocabulary | None:
-    """None where special tokens are not all different, so that the library cannot tell them apart."""
-    vocab = {byte_level_text(token): id for id, token in enumerate(tokens[:n_ordinary])}
-    backend = byte_level_backend(vocab, ranked_merges(vocab), rule)
-    added = [token.decode(errors="replace") for token in tokens[n_ordinary:]]
-    if len({*vocab, *added}) != len(tokens):
+def _ranked(tokens: Sequence[bytes], ordinary: range, special: range, rule: SplitRule) -> Vocabulary | None:
+    """None where special tokens are not all different, so that the library cannot tell them apart.
+
+    At the front, control tokens are all there is; behind the ordinary ones a family adds also words that anybody may
+    write, so there the look decides.
+    """
+    vocab = {byte_level_text(tokens[id]): id for id in ordinary}
+    texts = [tokens[id].decode(errors="replace") for id in special]
+    if len({*vocab, *texts}) != len(tokens):
         return None
-    for text in added:  # one by one, for ids follow the order
-        is_control = has_control_look(text)
-        add_tokens(backend, [text] if is_control else [], [] if is_control else [text])
+    in_front = {text: id for id, text in enumerate(texts) if id < ordinary.start}
+    backend = byte_level_backend(in_front | vocab, ranked_merges(vocab), rule)
+    add_tokens(backend, [(text, text in in_front or has_control_look(text)) for text in texts])
     return LibraryVocabulary(backend)
 
 

@@ -1,7 +1,9 @@
 # python -m pytest tests/text/test_stored_vocabulary.py
 """Vocabularies from lists of tokens, as `.t` files hold them."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from dllama_py.text.tokenizer import Tokenizer
 from dllama_py.token_list import TokenList
 
 BYTES = [bytes([byte]) for byte in range(256)]
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "smollm2-135m-instruct.json").read_text("utf-8"))["cases"]
 
 
 def tokenizer(tokens: Sequence[bytes], bos_id: int | None, *eos_ids: int, add_bos: bool = False) -> Tokenizer:
@@ -86,6 +89,29 @@ def test_known_vocabularies_split_text_first(monkeypatch: pytest.MonkeyPatch) ->
     assert found.encode("<|im_end|><think>", special=False)[-1] == 261
     assert found.special_texts() == {"<|endoftext|>", "<|im_end|>"}
     assert tokenizer([*tokens, *special], 259, 262).encode("a 12") == [97, 32, 256]  # another list, not known
+
+
+def test_smollm2_is_known_by_its_tokens_alone(smollm2: Tokenizer) -> None:
+    """Its control tokens stand at the front; here nothing but a list of tokens comes from its file."""
+    stored = smollm2.token_list()
+    found = Tokenizer.from_token_list(TokenList(stored.tokens, [0.0] * 49152, 1, (2, 0), False))
+    assert found.special_texts() == smollm2.special_texts()
+    assert found.encode("2024 years<|im_end|>") == [34, 32, 34, 36, 929, 2]
+    assert not any(map(found.is_special, found.encode("<|im_end|><repo_name>", special=False)))
+    texts = ["if x ** 2 == 31.4:\n\t\tпривет 日本語 😀 e\u0301", *(case["text"] for case in GOLDEN)]
+    assert [found.encode(text) for text in texts] == [smollm2.encode(text) for text in texts]
+    assert [found.encode(case["text"]) for case in GOLDEN] == [case["ids"] for case in GOLDEN]
+
+
+def test_special_tokens_behind_the_ordinary_keep_their_order_whatever_their_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known_vocabularies, "_RULES", {known_vocabularies.fingerprint(BYTES): "qwen2"})
+    special = [b"<word%d>" % id if id % 2 else b"<|%d|>" % id for id in range(2000)]
+    found = tokenizer([*BYTES, *special], 256, 256)
+    assert found.encode("<|0|><word1><|1998|><word1999>") == [256, 257, 2254, 2255]
+    assert found.encode("<|0|><word1999>", special=False)[-1] == 2255
+    assert len(found.special_texts()) == 1000
 
 
 def test_special_tokens_that_are_not_all_different_keep_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
