@@ -3,11 +3,11 @@
 Knows no file format; what is ordinary, a lone byte or a control token is told.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dllama_py.errors import InputError
+from dllama_py.text.added_tokens import AddedTokens
 from dllama_py.text.merging import merge_by_score
 from dllama_py.text.vocabulary import Span
 
@@ -19,7 +19,7 @@ class MergeRules:
     """tokens: bytes of each id, empty for none. ordinary: ids that merging may yield.
 
     byte_ids: the token of each lone byte, for characters that are no token; unknown_id: for what has not even these.
-    controls are recognised on request and user_defined always, in the order given, where several begin at one place.
+    controls are recognised on request and user_defined always.
     """
 
     tokens: Sequence[bytes]
@@ -45,18 +45,17 @@ class MergingVocabulary:
         self.n_tokens = len(rules.tokens)
         self.controls = rules.controls
         self.drops_first_space = rules.prefix_space
-        added = {**rules.controls, **rules.user_defined}
-        self._added = {text: id for id, text in reversed(sorted(added.items()))}  # of equal ones the first
-        self._with_controls = _any_of(list(added.items()), rules.sentencepiece)
-        self._without_controls = _any_of(list(rules.user_defined.items()), rules.sentencepiece)
+        every = {**rules.controls, **rules.user_defined}
+        self._with_controls = AddedTokens(every, rules.sentencepiece)
+        self._without_controls = AddedTokens(rules.user_defined, rules.sentencepiece)
 
     def spans(self, text: str, special: bool) -> list[Span]:
         found: list[Span] = []
         done = 0
-        for match in (self._with_controls if special else self._without_controls).finditer(text):
-            found += self._plain(text[done : match.start()], done)
-            found.append((self._added[match.group()], match.span()))
-            done = match.end()
+        for id, start, stop in (self._with_controls if special else self._without_controls).spans(text):
+            found += self._plain(text[done:start], done)
+            found.append((id, (start, stop)))
+            done = stop
         return found + self._plain(text[done:], done)
 
     def piece(self, id: int) -> bytes:
@@ -125,9 +124,3 @@ class MergingVocabulary:
                 units.append(data[start:stop])
                 start = stop
         return [*units, data[start:]] if start < len(data) else units
-
-
-def _any_of(tokens: list[tuple[int, str]], longest_first: bool) -> re.Pattern[str]:
-    """One of these texts: the longest of several that begin at a place, else the one of the lowest id."""
-    tokens.sort(key=lambda token: -len(token[1]) if longest_first else token[0])
-    return re.compile("|".join(re.escape(text) for _, text in tokens) if tokens else "(?!)")

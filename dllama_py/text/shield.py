@@ -6,12 +6,12 @@ is, so only the template can yield them; the text between them is encoded withou
 off. A text without breaks is encoded as a whole, so ordinary prompts get the very ids of the plain rendering.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from dllama_py.errors import InputError
+from dllama_py.text.added_tokens import AddedTokens
 from dllama_py.text.tokenizer import Tokenizer
 
 _PRIVATE_USE = [chr(code) for code in range(0xF8FF, 0xDFFF, -1)]
@@ -25,8 +25,7 @@ class Shield:
         self._tokenizer = tokenizer
         self._controls = tokenizer.special_texts()
         self._longest = max(map(len, self._controls), default=0)
-        starts = "|".join(re.escape(text) for text in sorted(self._controls))
-        self._start = re.compile(f"(?=(?:{starts}))." if starts else "(?!)", re.DOTALL)
+        self._added = AddedTokens(dict(enumerate(self._controls)), longest_first=False)
         used = set().union(*_strings(list(known)))
         unused = [character for character in _PRIVATE_USE if character not in used]
         if not unused:
@@ -70,7 +69,7 @@ class Shield:
         return self._break.join(text[start:stop] for start, stop in pairwise(edges))
 
     def _whole(self, text: str) -> set[int]:
-        return {match.end() for match in self._start.finditer(text)}
+        return {start + 1 for start in self._added.starts(text)}
 
     def _places(self, text: str) -> set[int]:
         """Where to break: in control tokens, and where one could arise with what stands before and after the text.
