@@ -29,7 +29,9 @@ def render(environment: "PromptEnvironment", source: str, variables: dict[str, A
     """The text of a template. TemplateError, or whatever Python raises in the template's own operations."""
     token = current.set(Budget())
     try:
-        return environment.from_string(source).render(variables)
+        template = environment.from_string(source)
+        current.set(Budget())  # what the source itself takes grows with its length only
+        return template.render(variables)
     finally:
         current.reset(token)
 
