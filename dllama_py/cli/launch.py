@@ -65,7 +65,7 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
             print(f"note: {hindrance}")
             return 0
         raise UsageError(f"fetched, but not started: {hindrance}")
-    registry.remember_last_model(fetched.model)
+    _remember(fetched)
     command = job_command(placement, _arguments(fetched))
     script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
@@ -112,6 +112,16 @@ def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
         if known is not None:
             return fetch.fetch_known(known, models_folder, Hub(endpoint), progress)
         return fetch.fetch_repository(name, models_folder, Hub(endpoint), progress)
+
+
+def _remember(fetched: fetch.Fetched) -> None:
+    """For runs without --model; one that names it works all the same."""
+    try:
+        registry.remember_last_model(fetched.model)
+    except OSError as error:
+        print(
+            f"note: not noted as the last model ({error.filename}: {error.strerror}); DLLAMA_HOME sets another folder"
+        )
 
 
 def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:

@@ -102,13 +102,19 @@ def _fetch_gguf(name: str, source: HubGguf, folder: Path, hub: Repositories, pro
         chosen = choose_gguf(hub.list_files(source.repository), source.wanted)
         targets = [_single(folder, file) for file in chosen]
         download_all(targets, hub.read_range, progress)
-        names = [target.path.name for target in targets]
+        names = [str(target.path.relative_to(folder)) for target in targets]
         _write_receipt(folder, source_text, names)
     return Fetched(name or Path(names[0]).stem, folder / names[0], parts=len(names))
 
 
 def _single(folder: Path, file: RemoteFile) -> Target:
-    return Target(folder / PurePosixPath(file.name).name, (file,))
+    """In the folders that it has in the repository: two of one name are two models."""
+    inside = PurePosixPath(file.name)
+    if inside.is_absolute() or ".." in inside.parts or not file.name.isprintable():
+        raise InputError(f"{file.repository} has a file {file.name!r}, a name that no model has; fetch from another")
+    path = folder / inside
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Target(path, (file,))
 
 
 @contextmanager

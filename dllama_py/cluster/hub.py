@@ -27,6 +27,10 @@ SMALL_BYTES = 32 << 20  # up to here a hub may send the whole file; some compres
 LONGEST_WAIT_S = 300.0  # if the hub names a longer one
 FOR_THE_MOMENT = {408, 429, 500, 502, 503, 504}
 
+# What the libraries raise for addresses, proxies and tokens of the environment that can be none, and for answers that
+# are no hub's, such as the page of a hotel's network.
+_NO_HUB = (httpx2.InvalidURL, ImportError, OSError, ValueError, KeyError, TypeError, AttributeError)
+
 
 class Hub:
     """One hub; `endpoint`: http://HOST[:PORT] without a slash at its end."""
@@ -38,7 +42,7 @@ class Hub:
         """All files of the newest commit. UsageError where there is no such repository, ClusterError without a hub."""
         try:
             info = HfApi(endpoint=self.endpoint).model_info(repository, files_metadata=True, timeout=TIMEOUT_S)
-        except (HfHubHTTPError, HFValidationError, httpx2.HTTPError, OfflineModeIsEnabled) as error:
+        except (httpx2.HTTPError, *_NO_HUB) as error:
             raise self._explained(error, repository) from error
         entries = info.siblings or []
         if any(entry.size is None for entry in entries):
@@ -69,7 +73,7 @@ class Hub:
                     surplus = max(surplus - len(piece), 0)
         except httpx2.TransportError as error:
             raise BrokenOffError(_said(error)) from error
-        except (HfHubHTTPError, OfflineModeIsEnabled) as error:
+        except (HfHubHTTPError, *_NO_HUB) as error:
             raise self._explained(error, file.repository) from error
 
     def _explained(self, error: Exception, repository: str) -> DllamaError:
@@ -90,9 +94,22 @@ class Hub:
                 return UsageError(
                     f"{where}: refused ({error.response.status_code}); set HF_TOKEN to a token that may read it"
                 )
+            case HfHubHTTPError() if error.response.status_code == 404:
+                return UsageError(
+                    f"{where}: answered 404, there is nothing; check the name, and HF_ENDPOINT if it is set"
+                )
             case HfHubHTTPError():
                 return ClusterError(f"{where}: answered {error.response.status_code}; try again later")
-        return ClusterError(f"{where} cannot be reached ({_said(error)}): check the network, or set HF_ENDPOINT")
+            case OfflineModeIsEnabled():
+                return UsageError(f"{where} is not asked, for HF_HUB_OFFLINE is set; unset it to fetch")
+            case httpx2.HTTPError():
+                return ClusterError(
+                    f"{where} cannot be reached ({_said(error)}): check the network, or set HF_ENDPOINT"
+                )
+        return UsageError(
+            f"{where}: no hub answers there ({type(error).__name__}: {_said(error)}); check HF_ENDPOINT, HF_TOKEN and "
+            "the proxies that http_proxy, https_proxy and all_proxy name"
+        )
 
 
 def _surplus(response: httpx2.Response, file: RemoteFile, start: int) -> int:

@@ -14,10 +14,11 @@ PUBLIC_HUB = "https://huggingface.co"
 
 def chosen_endpoint() -> str:
     """The hub that HF_ENDPOINT names, else the public one. UsageError if it can be none."""
-    given = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+    given = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/")
     try:
         parts = urlsplit(given)
-        works = not given or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        works = not given or (is_address and not parts.query and not parts.fragment)
     except ValueError:
         works = False
     if not works:

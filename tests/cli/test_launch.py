@@ -144,6 +144,17 @@ def test_a_wrong_number_of_ranks_passes_on_the_exit_code(clone: Path, smollm2_gg
     assert done.stderr.startswith("error: 3 ranks cannot share")
 
 
+@pytest.mark.parametrize("place", ["file", "file/inside", "/proc/nobody"])
+def test_a_home_that_cannot_be_written_is_no_hindrance(clone: Path, fake: FakeHub, place: str) -> None:
+    (clone / "file").write_text("")
+    command = [sys.executable, clone / "launch.py", "qwen3_14b_q40", "--skip-run"]
+    here = environment(clone, fake) | {"DLLAMA_HOME": str(clone / place)}
+    done = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^note: not noted as the last model \(.*\); DLLAMA_HOME sets another folder$", done.stdout, re.M)
+    assert (clone / "run_qwen3_14b_q40.sh").exists()
+
+
 def test_on_a_terminal_it_asks(clone: Path, fake: FakeHub) -> None:
     shown, code = on_a_terminal(clone, fake, ["me/tiny", "--np", "1"], {"Start it now on 1 rank? [y/N]": "n\n"})
     assert "Start it now on 1 rank? [y/N]" in shown

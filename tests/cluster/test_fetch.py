@@ -86,6 +86,22 @@ def test_all_parts_of_a_split_gguf(fake: FakeHub, tmp_path: Path) -> None:
     assert (tmp_path / "me--ggufs" / "m-F16-00002-of-00002.gguf").read_bytes() == B
 
 
+def test_files_of_one_name_in_two_folders_are_two_models(fake: FakeHub, tmp_path: Path) -> None:
+    fake.repositories["me/ggufs"] = {"a/m-Q4_0.gguf": A, "b/m-Q4_0.gguf": B}
+    first, second = (fetch_repository(f"me/ggufs:{x}/m", tmp_path, Hub(fake.url), unwatched).model for x in "ab")
+    assert (first, second) == (tmp_path / "me--ggufs/a/m-Q4_0.gguf", tmp_path / "me--ggufs/b/m-Q4_0.gguf")
+    assert (first.read_bytes(), second.read_bytes()) == (A, B)
+    assert fetch_repository("me/ggufs:a/m", tmp_path, NoHub(), unwatched).model == first
+
+
+@pytest.mark.parametrize("name", ["../m-Q4_0.gguf", "/m-Q4_0.gguf", "a/../../m-Q4_0.gguf", "m\nrm -Q4_0.gguf"])
+def test_a_name_that_no_model_has(fake: FakeHub, tmp_path: Path, name: str) -> None:
+    fake.repositories["me/ggufs"] = {name: A}
+    with pytest.raises(InputError, match="me/ggufs has a file .*, a name that no model has"):
+        fetch_repository("me/ggufs:Q4", tmp_path / "models", Hub(fake.url), unwatched)
+    assert fake.bodies_asked() == []
+
+
 def test_a_folder(fake: FakeHub, tmp_path: Path) -> None:
     fetched = fetch_repository("me/folder", tmp_path, Hub(fake.url), unwatched)
     assert fetched == Fetched("folder", tmp_path / "me--folder")

@@ -2,6 +2,7 @@
 from collections.abc import Iterator
 
 import pytest
+from huggingface_hub.utils import close_session
 
 from dllama_py.cluster.hub import Hub
 from dllama_py.cluster.remote import BrokenOffError, RemoteFile
@@ -15,6 +16,14 @@ CONTENT = bytes(range(256)) * 10
 def fake() -> Iterator[FakeHub]:
     with running(FakeHub({"me/model": {"config.json": b"{}", "model.safetensors": CONTENT}})) as hub:
         yield hub
+
+
+@pytest.fixture(autouse=True)
+def fresh_session() -> Iterator[None]:
+    """The library keeps one, with the proxies of the environment it was made in."""
+    close_session()
+    yield
+    close_session()
 
 
 def model_file(fake: FakeHub) -> RemoteFile:
@@ -129,6 +138,51 @@ def test_a_file_of_another_size(fake: FakeHub) -> None:
 
 def test_no_hub_at_all() -> None:
     with pytest.raises(ClusterError, match="cannot be reached .* set HF_ENDPOINT"):
+        Hub("http://127.0.0.1:9").list_files("me/model")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HF_TOKEN", "tök"),
+        ("http_proxy", "http://ü ü"),
+        ("http_proxy", "nonsense://x"),
+        ("all_proxy", "socks5://127.0.0.1:9"),
+        ("all_proxy", "http://[::1"),
+    ],
+)
+def test_an_environment_that_cannot_work(
+    fake: FakeHub, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=r"me/model at .*: no hub answers there \(.*\); check HF_ENDPOINT, HF_TOKEN"):
+        Hub(fake.url).list_files("me/model")
+
+
+@pytest.mark.parametrize("endpoint", ["http://ü ü", "http://a..b", "http://" + "a" * 70, "http://[::1"])
+def test_an_address_that_is_none(endpoint: str) -> None:
+    with pytest.raises(UsageError, match=r": no hub answers there \(.*\); check HF_ENDPOINT"):
+        Hub(endpoint).list_files("me/model")
+
+
+@pytest.mark.parametrize(
+    "page", [b"<!DOCTYPE html><title>Sign in</title>", b"[]", b"{}", b'{"id": 1, "siblings": [3]}']
+)
+def test_a_page_in_the_place_of_a_list(fake: FakeHub, page: bytes) -> None:
+    fake.says_instead = page
+    with pytest.raises(UsageError, match="me/model at .*: no hub answers there"):
+        Hub(fake.url).list_files("me/model")
+
+
+def test_an_address_without_repositories(fake: FakeHub) -> None:
+    with pytest.raises(UsageError, match="/sub: answered 404, there is nothing; check the name, and HF_ENDPOINT"):
+        Hub(f"{fake.url}/sub").list_files("me/model")
+
+
+def test_no_network_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UsageError, match="is not asked, for HF_HUB_OFFLINE is set; unset it to fetch"):
         Hub("http://127.0.0.1:9").list_files("me/model")
 
 

@@ -11,6 +11,7 @@ from dllama_py.errors import UsageError
         ("", "https://huggingface.co"),
         ("https://hub.example/", "https://hub.example"),
         ("http://[::1]:8080", "http://[::1]:8080"),
+        (" http://hub.example/mirror/ ", "http://hub.example/mirror"),
     ],
 )
 def test_the_hub_that_is_meant(monkeypatch: pytest.MonkeyPatch, given: str, endpoint: str) -> None:
@@ -18,7 +19,9 @@ def test_the_hub_that_is_meant(monkeypatch: pytest.MonkeyPatch, given: str, endp
     assert chosen_endpoint() == endpoint
 
 
-@pytest.mark.parametrize("given", ["foo", "http://[bad", "http://127.0.0.1:99999", "file:///etc", "https://"])
+@pytest.mark.parametrize(
+    "given", ["foo", "http://[bad", "http://127.0.0.1:99999", "file:///etc", "https://", "http://h?a", "http://h#a"]
+)
 def test_what_can_be_no_hub(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", given)
     with pytest.raises(UsageError, match="HF_ENDPOINT is .*; expected https://HOST or http://HOST:PORT, or nothing"):

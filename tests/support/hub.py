@@ -42,6 +42,7 @@ class FakeHub:
     busy_left: int = 0  # answers with 503 before the first good one
     says_sha256: str | None = None  # instead of the true ones
     says_bytes: int | None = None
+    says_instead: bytes | None = None  # of a list
     ignores_ranges: bool = False
     bodies_lie_elsewhere: bool = False  # the hub answers with the place, under another host name
     bytes_per_s: float | None = None
@@ -110,6 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, repository: str) -> None:
         files = self.hub.repositories.get(repository)
+        if self.hub.says_instead is not None:
+            self._answer(200, self.hub.says_instead, {"Content-Type": "application/json"})
+            return
         if files is None:
             self._refuse(401, "RepoNotFound")
             return
