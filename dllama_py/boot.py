@@ -17,6 +17,7 @@ import numpy as np
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.formats.soundness import refuse_broken
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
@@ -102,6 +103,7 @@ def open_engine(
             checkpoint = open_model()
             orders = _decide(checkpoint, settings, comm.size)
             check(checkpoint, orders)
+            refuse_broken(checkpoint)
     orders = _share(orders, comm)
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]

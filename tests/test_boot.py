@@ -21,5 +21,14 @@ def test_weights_that_are_no_numbers_are_named(tmp_path: Path) -> None:
     folder = own_folder(tmp_path / "tiny", distinct=True)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\xff\x7f\xff\x7f")
+    with pytest.raises(InputError, match=r"tiny: layers\.1\.down holds a value that is infinite or not a number"):
+        engine_on(SoloComm(), folder).__enter__()
+
+
+def test_weights_that_hide_between_the_ends_are_named_while_they_are_loaded(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "tiny", distinct=True)
+    weights = folder / "model.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(data[:-40_000] + b"\xff\x7f" + data[-39_998:])
     with pytest.raises(InputError, match=r"tiny: layers\.1\.down holds a value that is infinite, not a number"):
         engine_on(SoloComm(), folder).__enter__()

@@ -10,6 +10,7 @@ from dllama_py.cli.progress import shown_progress
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.complete_file import complete_or_gone
+from dllama_py.formats.soundness import refuse_broken
 from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
 from dllama_py.prompting import stored_tokens
 from dllama_py.settings import WEIGHT_TYPES
@@ -56,11 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _convert_model(arguments: argparse.Namespace) -> Path:
-    from dllama_py.conversion import convert_model, model_file_name  # needs numba, which --help does not
+    checkpoint = open_checkpoint(arguments.source)
+    refuse_broken(checkpoint)
+
+    from dllama_py.conversion import convert_model, model_file_name  # needs numba; --help and a refusal do not
 
     target = FloatType.named(arguments.weights)
     out = _output_path(arguments.output, arguments.name, model_file_name(arguments.name, target))
-    checkpoint = open_checkpoint(arguments.source)
     if out.exists() and out.samefile(checkpoint.path):
         raise UsageError(f"{out}: is the source itself; choose another NAME or --output")
     for note in checkpoint.notes:

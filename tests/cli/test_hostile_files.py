@@ -203,18 +203,35 @@ def test_nothing_is_half_written(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("mode", ["convert", "inference"])
-def test_weights_that_are_no_numbers(mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Seen when they are read, so later than all else; still one line and no file."""
-    folder = own_folder(tmp_path / "tiny", distinct=True)
+def no_number(folder: Path) -> None:
+    """Two of the last values of the last matrix are none."""
+    own_folder(folder, distinct=True)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\xff\x7f\xff\x7f")
+
+
+def infinite_scale(path: Path) -> None:
+    """Of the last block of a q40 head."""
+    tiny_model_file(path)
+    path.write_bytes(path.read_bytes()[:-18] + b"\x00\x7c" + b"\x99" * 16)
+
+
+@pytest.mark.parametrize(("spoil", "tensor"), [(no_number, "layers.1.down"), (infinite_scale, "head")])
+def test_weights_that_are_no_numbers(spoil: Spoil, tensor: str, tmp_path: Path) -> None:
+    """Seen before anything is compiled or loaded, whatever is to be done with them."""
+    spoil(tmp_path / "tiny")
     out = tmp_path / "out"
     out.mkdir()
-    commands = {
-        "convert": ["convert", "model", str(folder), "q40", "tiny", "--output", str(out)],
-        "inference": ["inference", "--model", str(folder), "--ids", "1"],
-    }
-    assert main(commands[mode]) == 2
+    commands = [
+        [sys.executable, "-c", "pass"],
+        [*PROGRAM, "convert", "model", str(tmp_path / "tiny"), "q40", "tiny", "--output", str(out)],
+        [*PROGRAM, "inference", "--model", str(tmp_path / "tiny"), "--ids", "1"],
+    ]
+    alone, *all_done = measured(commands)
+    for done in all_done:
+        assert (done.code, done.out) == (2, ""), done.err
+        (line,) = done.err.splitlines()
+        assert f"tiny: {tensor} holds a value that is infinite or not a number" in line
+        assert done.seconds < MOST_S
+        assert done.peak_bytes - alone.peak_bytes < MOST_BYTES
     assert list(out.iterdir()) == []
-    assert "layers.1.down holds a value that is infinite, not a number" in capsys.readouterr().err.splitlines()[-1]
