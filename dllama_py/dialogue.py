@@ -53,7 +53,9 @@ class Dialogue:
         self.restart(system)
 
     def restart(self, system: str | None) -> None:
-        """Forgets everything but the system prompt, which is this one."""
+        """Forgets everything but the system prompt, which is this one. InputError, and no change, if it is refused."""
+        if system:
+            self._text.chat_ids("Hello", system)
         self.system = system
         self.messages = [{"role": "system", "content": system}] if system else []
 

@@ -106,10 +106,10 @@ def test_what_does_not_fit_is_refused_with_both_counts_and_changes_nothing() -> 
 
 
 def test_a_template_that_refuses_says_why() -> None:
-    dialogue = Dialogue(byte_text(NO_SYSTEM), ScriptedRunner([0]), GREEDY, "Be brief.")
+    dialogue = Dialogue(byte_text(NO_SYSTEM), ScriptedRunner([0]), GREEDY)
     with pytest.raises(InputError, match="no system role"):
-        dialogue.pose("Hi")
-    dialogue.restart(None)
+        dialogue.restart("Be brief.")
+    assert (dialogue.system, dialogue.messages) == (None, [])
     assert dialogue.pose("Hi").prompt
 
 

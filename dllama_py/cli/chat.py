@@ -72,7 +72,7 @@ def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders:
     text = need_text(open_text(checkpoint, arguments.tokenizer), "chat")
     check_vocabulary(text, checkpoint)
     if arguments.prompt is None:
-        text.chat_ids("Hello")  # whether there is a template, and one that works
+        text.chat_ids("Hello", arguments.system)  # whether there is a template, and one that takes what is wanted
     else:
         check_prompt(text.chat_ids(arguments.prompt, arguments.system), orders)
     return text
@@ -113,13 +113,21 @@ def _obey(words: str, dialogue: Dialogue, face: Face) -> bool:
             dialogue.restart(dialogue.system)
             face.say("the conversation begins anew")
         case "/system":
-            dialogue.restart(rest.strip() or None)
-            face.say("another system prompt" if dialogue.system else "no system prompt but the template's own")
+            _change_system(rest.strip() or None, dialogue, face)
         case _ if command.startswith("/") and "/" not in words[1:] and not rest:
             face.say(f"there is no command {command}; /help lists them")
         case _:
             return False
     return True
+
+
+def _change_system(system: str | None, dialogue: Dialogue, face: Face) -> None:
+    try:
+        dialogue.restart(system)
+    except DllamaError as error:
+        face.say(f"error: {error}; the conversation goes on as it was")
+    else:
+        face.say("another system prompt" if system else "no system prompt but the template's own")
 
 
 def _answer(words: str, dialogue: Dialogue, face: Face, is_cancelled: Callable[[], bool]) -> None:

@@ -89,21 +89,22 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
     drops = text.tokenizer.drops_first_space if text else False
     for event in complete(sequence, request, piece, drop_first_space=drops):
         record.add(event)
-        line = step_line(event)
+        line = step_line(event, spells_ids=text is None)
         if line:
             print(line, file=out, flush=True)
     _explain_end(engine, record, arguments.steps)
     if arguments.json:
         print(json.dumps(result(engine, prepared.prompt, record)), flush=True)
     else:
-        print(f"\n{record.text}\n\n{summary(record)}", flush=True)
+        answer = record.text if text else ",".join(map(str, record.ids))
+        print(f"\n{answer}\n\n{summary(record)}", flush=True)
 
 
 def _explain_end(engine: Engine, record: Record, n_wanted: int) -> None:
     """Ends that a user would not expect."""
     if record.finish is FinishReason.LENGTH and len(record.ids) < n_wanted:
         say(f"the context of {engine.orders.context} tokens is full; --max-seq-len sets it")
-    elif record.finish is FinishReason.STOP and not record.text:
+    elif record.finish is FinishReason.STOP and len(record.ids) == 1:
         say("the model ended at once: --prompt is raw text to go on with; the mode that answers questions is chat")
 
 

@@ -14,7 +14,7 @@ from dllama_py.cli.listing import listing
 from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cluster import catalogue, fetch, registry
-from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
+from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile, refuse_too_many
 from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
 from dllama_py.cluster.network import find_network
 from dllama_py.cluster.remote import chosen_endpoint
@@ -97,7 +97,10 @@ def _parser() -> Parser:
 
 
 def _placement(options: argparse.Namespace) -> Placement:
-    offered = DEFAULT_RANKS if options.hostfile is None else ranks_to_start(read_hostfile(options.hostfile))
+    hosts = None if options.hostfile is None else read_hostfile(options.hostfile)
+    if hosts is not None and options.np is not None:
+        refuse_too_many(options.np, hosts, options.hostfile)
+    offered = DEFAULT_RANKS if hosts is None else ranks_to_start(hosts)
     network = None if options.iface is None else find_network(options.iface)
     return Placement(options.np or offered, options.hostfile, network, options.port_range, options.nice)
 

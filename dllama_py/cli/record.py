@@ -73,13 +73,13 @@ class Record:
         return sum(map(of, self.token_costs)) / max(self.n_decoded, 1)
 
 
-def step_line(event: Event) -> str:
-    """One line a step, as distributed-llama prints it; '' for the end."""
+def step_line(event: Event, spells_ids: bool = False) -> str:
+    """One line a step, as distributed-llama prints it; '' for the end. `spells_ids`: there is no text to show."""
     match event:
         case PromptChunk(cost=cost):
             return f"🔷️ Eval{_times_and_traffic(cost)} | ({cost.n_rows} tokens)"
         case Piece(token=token, text=text):
-            return f"🔶 Pred{_times_and_traffic(token.cost)} | {_visible(text) or '~'}"
+            return f"🔶 Pred{_times_and_traffic(token.cost)} | {_visible(text) or (token.id if spells_ids else '~')}"
     return ""
 
 

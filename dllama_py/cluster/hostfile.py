@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,22 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
 
 def ranks_to_start(hosts: Sequence[Host]) -> int:
     """The largest power of two of ranks that the machines together offer."""
-    return 1 << (sum(host.n_ranks for host in hosts).bit_length() - 1)
+    return 1 << (_offered(hosts).bit_length() - 1)
+
+
+def refuse_too_many(wanted: int, hosts: Sequence[Host], path: Path) -> None:
+    """UsageError if the machines offer fewer ranks: the launcher would put more on each than its line says."""
+    offered = _offered(hosts)
+    if wanted > offered:
+        each = ", ".join(f"{host.name}:{host.n_ranks}" for host in hosts[:8]) + ", ..." * (len(hosts) > 8)
+        raise UsageError(
+            f"--np {wanted}: {path} offers {offered} rank{'s' * (offered > 1)} ({each}); "
+            f"take --np {ranks_to_start(hosts)}, or write more behind a machine's name there"
+        )
+
+
+def _offered(hosts: Sequence[Host]) -> int:
+    return sum(host.n_ranks for host in hosts)
 
 
 def _host(words: Sequence[str], where: str) -> Host:

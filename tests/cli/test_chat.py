@@ -13,6 +13,7 @@ from dllama_py.cli.chat import talk
 from dllama_py.cli.faces import JsonLines, Lines
 from dllama_py.dialogue import Dialogue, Manner
 from dllama_py.engine.sampler import SamplerSettings
+from dllama_py.errors import InputError
 from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.cli.test_inference import KEYS
 from tests.support.chats import NO_SYSTEM, ScriptedFace, byte_text, scripted_dialogue
@@ -51,12 +52,25 @@ def test_a_path_is_no_command() -> None:
 
 
 def test_a_refused_question_is_one_line_and_the_conversation_goes_on() -> None:
-    face = ScriptedFace("Hi", "/system", "Hi")
+    face = ScriptedFace("Hi" * 99, "Hi")
     runner = ScriptedRunner([*[ord("a")] * 300], 258, max_rows=64, prompt_length=1, context=64)
-    talk(Dialogue(byte_text(NO_SYSTEM), runner, Manner(SamplerSettings(), 2), "Be brief."), face)
-    assert face.said[0] == "error: the chat template refused: no system role"
+    talk(Dialogue(byte_text(), runner, Manner(SamplerSettings(), 2)), face)
+    assert face.said[0].startswith("error: the conversation with this question has 216 tokens, the context 64; ask a ")
     assert face.text == "aa\n"
-    assert face.said[2].endswith("cut at its limit]")
+    assert face.said[1].endswith("cut at its limit]")
+
+
+def test_a_system_prompt_that_is_refused_is_told_once_and_changes_nothing() -> None:
+    face = ScriptedFace("/system Be brief.", "Hi", "Hi")
+    runner = ScriptedRunner([*[ord("a")] * 300], 258, max_rows=64, prompt_length=1, context=64)
+    dialogue = Dialogue(byte_text(NO_SYSTEM), runner, Manner(SamplerSettings(), 2))
+    talk(dialogue, face)
+    refusal = "error: the chat template refused: no system role; the conversation goes on as it was"
+    assert [line for line in face.said if line.startswith("error")] == [refusal]
+    assert face.text == "aa\naa\n"
+    assert dialogue.system is None
+    with pytest.raises(InputError, match="no system role"):
+        Dialogue(byte_text(NO_SYSTEM), runner, Manner(SamplerSettings(), 2), "Be brief.")
 
 
 @pytest.mark.parametrize(

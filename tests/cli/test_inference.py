@@ -108,6 +108,15 @@ def test_a_seed_repeats_itself_and_is_told(tmp_path: Path, capsys: pytest.Captur
     assert "\nseed " in capsys.readouterr().err
 
 
+def test_without_a_tokenizer_the_ids_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wish = ("--model", str(tiny_model_file(tmp_path / "a.m")), "--ids", "11,21,45", "--steps", "5")
+    ids = answer(capsys, *wish)["ids"]
+    assert main(["inference", "--nthreads", "1", *wish]) == 0
+    out = capsys.readouterr().out
+    assert [line.rpartition("| ")[2] for line in out.splitlines() if "Pred " in line] == [str(id) for id in ids]
+    assert f"\n{','.join(map(str, ids))}\n" in out
+
+
 def test_step_lines_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(tiny_gguf(tmp_path / "a.gguf"))
     assert main(["inference", "--model", model, "--prompt", "Hi", "--steps", "3", "--nthreads", "1"]) == 0

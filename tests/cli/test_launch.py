@@ -240,6 +240,13 @@ def test_one_line_says_what_is_wrong(clone: Path, fake: FakeHub, arguments: list
     assert list(clone.glob("models/*/[!.]*")) == []
 
 
+def test_more_ranks_than_the_hostfile_offers(clone: Path, fake: FakeHub) -> None:
+    (clone / "hosts").write_text("node1:2\nnode2:1\n")
+    line = refused(clone, fake, "me/tiny", "--hostfile", str(clone / "hosts"), "--np", "4")
+    assert line.startswith(f"2 error: --np 4: {clone}/hosts offers 3 ranks (node1:2, node2:1); take --np 2, or ")
+    assert list(clone.glob("models/*/[!.]*")) == []
+
+
 def test_a_hub_that_is_away(clone: Path) -> None:
     line = refused(clone, None, "qwen3_14b_q40")
     assert line.startswith(f"3 error: {QWEN} at http://127.0.0.1:9 cannot be reached")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster.hostfile import Host, ranks_to_start, read_hostfile
-from dllama_py.errors import InputError
+from dllama_py.cluster.hostfile import Host, ranks_to_start, read_hostfile, refuse_too_many
+from dllama_py.errors import InputError, UsageError
 
 SAMPLE = Path(__file__).parents[2] / "hostfile"
 MPIRUN = Path(sys.executable).with_name("mpirun")
@@ -74,3 +74,13 @@ def test_a_missing_hostfile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("ranks", "started"), [([1], 1), ([1, 1, 1], 2), ([2, 2], 4), ([4, 3], 4), ([1] * 8, 8)])
 def test_ranks_are_a_power_of_two(ranks: list[int], started: int) -> None:
     assert ranks_to_start([Host(f"n{i}", n) for i, n in enumerate(ranks)]) == started
+
+
+def test_more_ranks_than_are_offered_are_refused() -> None:
+    hosts = [Host("node1", 2), Host("node2", 1)]
+    refuse_too_many(3, hosts, Path("hosts"))
+    with pytest.raises(UsageError) as caught:
+        refuse_too_many(4, hosts, Path("hosts"))
+    assert str(caught.value) == (
+        "--np 4: hosts offers 3 ranks (node1:2, node2:1); take --np 2, or write more behind a machine's name there"
+    )
