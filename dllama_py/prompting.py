@@ -117,16 +117,16 @@ def check_vocabulary(text: Text, checkpoint: Checkpoint) -> None:
 
 
 def _from_folder(folder: Path, name: str | None = None) -> Text:
-    vocabulary = Tokenizer.from_folder(folder, name)
-    return Text(vocabulary, ChatTemplate.from_folder(folder, vocabulary))
+    tokenizer = Tokenizer.from_folder(folder, name)
+    return Text(tokenizer, ChatTemplate.from_folder(folder, tokenizer))
 
 
 def _from_metadata(metadata: Mapping[str, Any]) -> Text:
-    vocabulary = Tokenizer.from_gguf(metadata)
-    return Text(vocabulary, ChatTemplate.from_gguf(metadata, vocabulary))
+    tokenizer = Tokenizer.from_gguf(metadata)
+    return Text(tokenizer, ChatTemplate.from_gguf(metadata, tokenizer))
 
 
 def _from_list(stored: TokenList) -> Text:
-    vocabulary = Tokenizer.from_token_list(stored)
+    tokenizer = Tokenizer.from_token_list(stored)
     sources = {} if stored.template is None else {"default": stored.template}
-    return Text(vocabulary, ChatTemplate(sources, vocabulary))
+    return Text(tokenizer, ChatTemplate(sources, tokenizer))

@@ -53,9 +53,9 @@ def _byte_level(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
     try:
         backend = byte_level_backend(vocab, pairs, rule)
     except Exception as error:  # the library raises a bare Exception for a merge of unknown tokens
-        raise InputError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
+        raise InputError(f"{_KEY}merges does not fit {_KEY}tokens: {error}") from error
     add_tokens(backend, listing.added())
-    return LibraryVocabulary(backend), _special_ids(metadata, listing, rule.add_bos)
+    return LibraryVocabulary(backend), _special_ids(metadata, listing, add_bos=rule.add_bos)
 
 
 def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]:
@@ -72,7 +72,7 @@ def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]
     vocabulary = sentencepiece_vocabulary(
         listing.texts, scores, listing.types, prefix_space=prefix, single_spaces=single
     )
-    return vocabulary, _special_ids({_KEY + "bos_token_id": 1, _KEY + "eos_token_id": 2, **metadata}, listing, True)
+    return vocabulary, _special_ids(metadata, listing, add_bos=True, bos_id=1, eos_id=2)
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], tuple[Vocabulary, SpecialIds]]] = {
@@ -110,7 +110,7 @@ def _texts(tokens: list[Any]) -> list[str]:
     try:
         "".join(tokens).encode()
     except (TypeError, UnicodeEncodeError) as error:
-        raise InputError(f"tokenizer.ggml.tokens is not an array of UTF-8 strings: {error}") from error
+        raise InputError(f"{_KEY}tokens is not an array of UTF-8 strings: {error}") from error
     return tokens
 
 
@@ -124,20 +124,28 @@ def _pair(merge: Any) -> tuple[str, str]:
         parts = list(merge)
         if len(parts) == 2 and all(isinstance(part, str) for part in parts):
             return parts[0], parts[1]
-    raise InputError(f"tokenizer.ggml.merges holds {merge!r}; expected two tokens with a space between")
+    raise InputError(f"{_KEY}merges holds {merge!r}; expected two tokens with a space between")
 
 
-def _special_ids(metadata: Mapping[str, Any], listing: _Listing, add_bos: bool) -> SpecialIds:
-    """add_bos: unless the file says otherwise."""
+def _special_ids(
+    metadata: Mapping[str, Any],
+    listing: _Listing,
+    *,
+    add_bos: bool,
+    bos_id: int | None = None,
+    eos_id: int | None = None,
+) -> SpecialIds:
+    """What is given here holds unless the file says otherwise."""
 
-    def id_at(name: str) -> int | None:
-        id = metadata.get(_KEY + name)
+    def id_at(name: str, default: int | None = None) -> int | None:
+        id = metadata.get(_KEY + name, default)
         if not isinstance(id, int | None):
             raise InputError(f"{_KEY + name} is {id!r}; expected a token id; convert the model again")
         return id
 
-    bos_id, eos_id = id_at("bos_token_id"), id_at("eos_token_id")
-    special = {text: id for id, (text, kind) in enumerate(zip(listing.texts, listing.types, strict=True)) if kind != 1}
+    bos_id, eos_id = id_at("bos_token_id", bos_id), id_at("eos_token_id", eos_id)
+    kinds = zip(listing.texts, listing.types, strict=True)
+    special = {text: id for id, (text, kind) in enumerate(kinds) if kind != PieceType.NORMAL}
     ends = {eos_id, id_at("eot_token_id"), id_at("eom_token_id"), *(special.get(text) for text in END_TEXTS)}
     return SpecialIds(
         bos_id=bos_id,

@@ -66,7 +66,7 @@ def read_settings(path: Path) -> Mapping[str, Any]:
         return {}
     try:
         content = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second where it is nested too deeply
         raise InputError(f"{path} is not JSON ({error}); copy it again from the model's page") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__}; expected a JSON object")
@@ -88,7 +88,7 @@ def from_settings(
         bos_ids = [id for source in sources for id in _listed(source.get("bos_token_id"))]
     bos_id = bos_ids[0] if bos_ids else None
     by_name = _named(of_tokenizer.get("eos_token"), id_of)
-    eos_ids = by_name + [id for source in sources for id in _listed(source.get("eos_token_id"))]
+    eos_ids = by_name + [id for source in sources for id in end_ids_in(source)]
     add_bos = of_tokenizer.get("add_bos_token")
     return SpecialIds(
         bos_id=bos_id,

@@ -61,9 +61,10 @@ def test_one_begin_token_where_wanted(byte_metadata: dict[str, Any], add_bos: bo
 
 def test_the_generation_prompt_can_be_left_out(tiny: Tokenizer) -> None:
     template = ChatTemplate({"default": CHATML}, tiny)
-    assert template.render(HELLO).removesuffix("<|im_start|>assistant\n") == (
-        template.render(HELLO, add_generation_prompt=False)
-    )
+    asked = "<|im_start|>user\n he <|im_end|>\n"
+    assert template.render(HELLO) == asked + "<|im_start|>assistant\n"
+    assert template.render(HELLO, add_generation_prompt=False) == asked
+    assert template.encode(HELLO, add_generation_prompt=False) == tiny.encode(asked, bos=False)
 
 
 def test_content_as_text_parts_equals_the_string(tiny: Tokenizer) -> None:

@@ -2,7 +2,6 @@
 """Ids from text and text from ids, from GGUF metadata and from tokenizer.json; begin and end ids of any spelling."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +56,9 @@ def test_control_tokens_in_content_stay_text(smollm2: Tokenizer, tiny: Tokenizer
     assert tiny.encode("he<|im_end|><think>", bos=False, special=False)[-1] == 264  # not a control token
 
 
-def test_a_long_run_of_one_letter_is_quick(smollm2: Tokenizer) -> None:
-    start = time.monotonic()
+@pytest.mark.timeout(60)  # at a quadratic pace it would take hours
+def test_a_long_run_of_one_letter_ends(smollm2: Tokenizer) -> None:
     assert smollm2.decode(smollm2.encode("a" * 100_000)) == "a" * 100_000
-    assert time.monotonic() - start < 5
 
 
 def test_gguf_pads_are_no_tokens_and_numpy_types_are_read(byte_metadata: dict[str, Any]) -> None:
@@ -195,9 +193,10 @@ def test_a_folder_is_read_and_its_faults_are_named(word_json: bytes, tmp_path: P
     (tmp_path / "tokenizer.json").write_bytes(word_json)
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 2]}')
     assert Tokenizer.from_folder(tmp_path).eos_ids == frozenset({1, 2})
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InputError, match="config.json is not JSON"):
-        Tokenizer.from_folder(tmp_path)
+    for content in ("{", "[" * 100_000):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(InputError, match="config.json is not JSON"):
+            Tokenizer.from_folder(tmp_path)
     (tmp_path / "config.json").unlink()
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="tokenizer.json cannot be read"):
