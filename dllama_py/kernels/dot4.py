@@ -1,7 +1,8 @@
 """The one operation that each CPU does its own way: four byte products added into an int32 lane, exactly.
 
 `unsigned` takes weight bytes 0..127, `signed` weight bytes -128..127; activations are -127..127. Each CPU has one
-implementation, chosen by features at import; all give the same integers.
+implementation, chosen by features at import; all give the same integers. Tests run each of them
+(tests/kernels/test_cpus.py, test_arm.py); docs/decisions has what a block costs on each.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from dllama_py.kernels.codegen import I8, I16, I32, LANES, VI32, call_intrinsic
-from dllama_py.kernels.features import FEATURES
+from dllama_py.kernels.features import FEATURES, IS_ARM
 
 Build = Callable[..., Any]
 
@@ -40,6 +41,12 @@ def _join(builder: Any, parts: list[Any]) -> Any:
     return parts[0]
 
 
+def _by_parts(builder: Any, count: int, operands: tuple[Any, ...], build: Build) -> Any:
+    """`build(builder, *parts)` for registers of `count` lanes, joined to 16."""
+    firsts = range(0, LANES, count)
+    return _join(builder, [build(builder, *(_part(builder, v, first, count) for v in operands)) for first in firsts])
+
+
 def _itself(builder: Any, weights: Any) -> Any:
     return weights
 
@@ -53,46 +60,62 @@ def _offset_by_128(builder: Any, weights: Any) -> Any:
     return builder.xor(weights, ir.Constant(VI32, [-0x7F7F7F80] * LANES))
 
 
+def _vnni_256(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
+    """The same on registers of 256 bits: AVX-VNNI, or AVX-512 VNNI's form of that length."""
+    eight, name = ir.VectorType(I32, 8), "llvm.x86.avx512.vpdpbusd.256"
+    return _by_parts(builder, 8, (acc, weights, word), lambda b, *parts: call_intrinsic(b, name, eight, *parts))
+
+
 def _avx2_pairs(builder: Any, acc: Any, unsigned: Any, signed: Any) -> Any:
     """vpmaddubsw + vpmaddwd on 32 bytes; pair sums stay within 16 bits for unsigned bytes up to 128."""
     eight, bytes32, words = ir.VectorType(I32, 8), ir.VectorType(I8, 32), ir.VectorType(I16, 16)
-    pairs = call_intrinsic(
-        builder,
-        "llvm.x86.avx2.pmadd.ub.sw",
-        words,
-        builder.bitcast(unsigned, bytes32),
-        builder.bitcast(signed, bytes32),
-    )
+    u, s = builder.bitcast(unsigned, bytes32), builder.bitcast(signed, bytes32)
+    pairs = call_intrinsic(builder, "llvm.x86.avx2.pmadd.ub.sw", words, u, s)
     quads = call_intrinsic(builder, "llvm.x86.avx2.pmadd.wd", eight, pairs, ir.Constant(words, [1] * 16))
     return builder.add(acc, quads)
 
 
+def _avx2_signed_pairs(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
+    """|w| as the unsigned operand, its sign moved to the activation."""
+    bytes32 = ir.VectorType(I8, 32)
+    w, x = builder.bitcast(weights, bytes32), builder.bitcast(word, bytes32)
+    signed = call_intrinsic(builder, "llvm.x86.avx2.psign.b", bytes32, x, w)
+    magnitude = call_intrinsic(builder, "llvm.x86.avx2.psign.b", bytes32, w, w)
+    return _avx2_pairs(builder, acc, magnitude, signed)
+
+
 def _avx2(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
-    halves = [_avx2_pairs(builder, *(_part(builder, v, f, 8) for v in (acc, weights, word))) for f in (0, 8)]
-    return _join(builder, halves)
+    return _by_parts(builder, 8, (acc, weights, word), _avx2_pairs)
 
 
 def _avx2_signed(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
-    """|w| as the unsigned operand, its sign moved to the activation."""
-    bytes32 = ir.VectorType(I8, 32)
-    halves = []
-    for first in (0, 8):
-        a, w, x = (_part(builder, v, first, 8) for v in (acc, weights, word))
-        w8, x8 = builder.bitcast(w, bytes32), builder.bitcast(x, bytes32)
-        signed = call_intrinsic(builder, "llvm.x86.avx2.psign.b", bytes32, x8, w8)
-        magnitude = call_intrinsic(builder, "llvm.x86.avx2.psign.b", bytes32, w8, w8)
-        halves.append(_avx2_pairs(builder, a, magnitude, signed))
-    return _join(builder, halves)
+    return _by_parts(builder, 8, (acc, weights, word), _avx2_signed_pairs)
+
+
+def _sdot(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
+    quarter, bytes16 = ir.VectorType(I32, 4), ir.VectorType(I8, 16)
+    w, x = builder.bitcast(weights, bytes16), builder.bitcast(word, bytes16)
+    return call_intrinsic(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", quarter, acc, w, x)
 
 
 def _neon_dotprod(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
-    quarter, bytes16 = ir.VectorType(I32, 4), ir.VectorType(I8, 16)
-    quarters = []
-    for first in (0, 4, 8, 12):
-        a, w, x = (_part(builder, v, first, 4) for v in (acc, weights, word))
-        w8, x8 = builder.bitcast(w, bytes16), builder.bitcast(x, bytes16)
-        quarters.append(call_intrinsic(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", quarter, a, w8, x8))
-    return _join(builder, quarters)
+    return _by_parts(builder, 4, (acc, weights, word), _sdot)
+
+
+def _smull_sadalp(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
+    """smull, smull2, addp, sadalp on 16 bytes; two products stay within 128 * 127 * 2 < 2^15."""
+    quarter, bytes16, eight = ir.VectorType(I32, 4), ir.VectorType(I8, 16), ir.VectorType(I16, 8)
+    w, x = builder.bitcast(weights, bytes16), builder.bitcast(word, bytes16)
+    products = []
+    for first in (0, 8):
+        halves = [_part(builder, v, first, 8) for v in (w, x)]
+        products.append(call_intrinsic(builder, "llvm.aarch64.neon.smull.v8i16", eight, *halves))
+    pairs = call_intrinsic(builder, "llvm.aarch64.neon.addp.v8i16", eight, *products)
+    return builder.add(acc, call_intrinsic(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", quarter, pairs))
+
+
+def _neon(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
+    return _by_parts(builder, 4, (acc, weights, word), _smull_sadalp)
 
 
 def _bytes_as_words(builder: Any, v: Any) -> tuple[Any, Any]:
@@ -104,7 +127,7 @@ def _bytes_as_words(builder: Any, v: Any) -> tuple[Any, Any]:
 
 
 def _generic(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
-    """Shifts, and products of 16 bits, which SSE2 and NEON have; two of them stay within 128 * 127 * 2 < 2^15."""
+    """Shifts, and products of 16 bits, which SSE2 has; two of them stay within 128 * 127 * 2 < 2^15."""
     (w_even, w_odd), (x_even, x_odd) = _bytes_as_words(builder, weights), _bytes_as_words(builder, word)
     pairs = builder.bitcast(builder.add(builder.mul(w_even, x_even), builder.mul(w_odd, x_odd)), VI32)
     sixteen = ir.Constant(VI32, [16] * LANES)
@@ -115,10 +138,14 @@ def _generic(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
 def _choose() -> Dot4:
     if {"avx512vnni", "avx512f"} <= FEATURES:
         return Dot4("AVX-512 VNNI", _vnni, _offset_by_128, _vnni, bias=-128)
+    if "avxvnni" in FEATURES or {"avx512vnni", "avx512vl"} <= FEATURES:
+        return Dot4("AVX-VNNI", _vnni_256, _offset_by_128, _vnni_256, bias=-128)
     if "avx2" in FEATURES:
         return Dot4("AVX2", _avx2, _itself, _avx2_signed, bias=0)
     if "dotprod" in FEATURES:
         return Dot4("NEON dotprod", _neon_dotprod, _itself, _neon_dotprod, bias=0)
+    if IS_ARM:
+        return Dot4("NEON", _neon, _itself, _neon, bias=0)
     return Dot4("generic", _generic, _itself, _generic, bias=0)
 
 

@@ -2,7 +2,6 @@
 """All CPUs compute the same bits: older ones are played by numba's override, each in a process of its own."""
 
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +15,15 @@ SPECIALS = (  # see fingerprint.specials
 )
 
 HASWELL = "+avx2,+fma,+f16c,+avx,+bmi,+bmi2,+sse4.2,+ssse3,+popcnt,+lzcnt,+movbe,+xsave"
-CPUS = {  # what a CPU must have to play it: path, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES
-    "x86_64": {"avx2": ("AVX2", "haswell", HASWELL), "sse2": ("generic", "x86-64", "+sse2")},
-    "aarch64": {"neon": ("generic", "generic", "+neon")},
-}
+CPUS = [  # path, what a CPU must have to play it, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES; the first way to a path is taken
+    ("AVX-VNNI", "avxvnni", "alderlake", f"{HASWELL},+avxvnni"),
+    ("AVX-VNNI", "avx512vnni", "haswell", f"{HASWELL},+avx512vl,+avx512vnni"),  # the same instructions, other bytes
+    ("AVX2", "avx2", "haswell", HASWELL),
+    ("generic", "sse2", "x86-64", "+sse2"),
+    ("NEON", "neon", "cortex-a72", "+neon"),
+]
 HAS = llvm.get_host_cpu_features()
-PLAYED = [cpu for feature, cpu in CPUS.get(platform.machine(), {}).items() if HAS[feature]]
+PLAYED = {path: overrides for path, needed, *overrides in reversed(CPUS) if HAS.get(needed)}
 
 
 def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
@@ -33,7 +35,7 @@ def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, list[str]]]:
     """What each CPU says: path, hash, specials. All at once, because most of their time is compiling."""
-    jobs = {path: start({"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": on}) for path, name, on in PLAYED}
+    jobs = {path: start({"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": on}) for path, (name, on) in PLAYED.items()}
     jobs["this CPU"] = start({})
     try:
         yield {path: lines_of(job) for path, job in jobs.items()}
@@ -53,6 +55,6 @@ def test_this_cpu_computes_the_known_bits(found: dict[str, list[str]]) -> None:
     assert found["this CPU"][1:] == [OUTPUTS_SHA256, SPECIALS]
 
 
-@pytest.mark.parametrize("path", [path for path, _, _ in PLAYED])
+@pytest.mark.parametrize("path", PLAYED)
 def test_an_older_cpu_computes_the_known_bits(found: dict[str, list[str]], path: str) -> None:
     assert found[path] == [path, OUTPUTS_SHA256, SPECIALS]
