@@ -3,7 +3,7 @@
 numba looks only at the source file of the function itself, so a change in a module it calls would go unseen,
 and code compiled for one CPU must never be loaded on another. A folder named by a hash of all three is right
 in both cases. One process of a host compiles a kernel while the others sleep on a file lock (numba issues 4807,
-10128: its cache is unsafe while several processes fill it).
+10128: its cache is unsafe while several processes fill it). Folders of other versions go when a new one is made.
 """
 
 import fcntl
@@ -11,13 +11,15 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from dllama_py import blocks
 from dllama_py.errors import UsageError
 from dllama_py.home import home_folder
+from dllama_py.kernels.cache_folders import hold, prune
 
 VARIABLE = "NUMBA_CACHE_DIR"
 
@@ -28,8 +30,10 @@ def _folder() -> Path:
 
 
 def point_numba_at_it() -> None:
-    """Must run before numba is imported."""
+    """Must run before numba is imported. A folder that is there is held from now on; a new one when it is needed."""
     os.environ[VARIABLE] = str(FOLDER)
+    if FOLDER.exists():
+        _hold()
 
 
 @contextmanager
@@ -39,6 +43,7 @@ def compiling(name: str) -> Iterator[None]:
     Whoever comes later finds a mark and reads the cache without waiting. The system frees the lock of a process that
     dies. UsageError if the cache folder cannot be written.
     """
+    _hold()
     mark = FOLDER / f"{name}.ready"
     if mark.exists():
         yield
@@ -46,6 +51,14 @@ def compiling(name: str) -> Iterator[None]:
     with _locked():
         yield
         mark.touch()
+
+
+@cache
+def _hold() -> None:
+    """Until this process ends; the first that ever uses the folder removes old ones. Once is enough."""
+    with suppress(OSError):  # what cannot be written is told when something has to be written
+        if hold(FOLDER):
+            prune(FOLDER.parent)
 
 
 @contextmanager
