@@ -1,0 +1,207 @@
+"""One sentence on what to change, from measured times and the model of a token's time.
+
+Whether the cluster pays is asked against its best single machine with all its threads. Forecasts of other settings
+are taken relative to the forecast of the present one and applied to what was measured.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dllama_py.config import ModelConfig
+from dllama_py.cost_model import Compute, Forecast, Network, Step, forecast
+from dllama_py.settings import EXCHANGES
+
+WORTH_IT = 0.20  # more speed than the best single machine; below it is not worth the trouble
+BETTER = 0.05  # less is noise
+HOLDS_BACK = 0.05  # of a token that the others wait for one node
+OFTEN = 0.6  # of all all-reduces in which one node is the last
+LINK_MATTERS = 0.10  # of a token in messages
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Of a decoded token, on average. `shared_s`: products and attention, which more nodes share; `whole_s`: all other
+    computing and what lies between programs; `share`: of the model's weights, 0 to 1.
+    """
+
+    host: str
+    shared_s: float
+    whole_s: float
+    wait_s: float
+    transfer_s: float
+    share: float
+    times_last: int
+    lead_s: float  # that the others could have gone on sooner but for this node
+
+    @property
+    def alone_s(self) -> float:
+        """Of what is shared, if it did all of it."""
+        return self.shared_s / self.share
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A cluster that decodes. `token_s`: from token to token; `network`: None on one node."""
+
+    config: ModelConfig
+    exchange: str
+    token_s: float
+    nodes: tuple[Node, ...]
+    n_collectives: int  # a token
+    network: Network | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`limit`: what takes most of the time that is lost between nodes: latency, rate, waiting, or computing if little
+    is lost. `single_s`: of a token on the best single machine; `better`: a faster setting, `better_s` its token.
+    """
+
+    sentence: str
+    limit: str
+    slow_rank: int | None
+    single_s: float
+    gain: float
+    worth_it: bool
+    better: Forecast | None
+    better_s: float | None
+
+
+def advise(measured: Measured) -> Advice:
+    """What holds this cluster back, what would be faster, and whether it is worth it."""
+    single_s = single_machine_s(measured.nodes)
+    gain = single_s / measured.token_s - 1
+    slow, (limit, on_limit) = slow_rank(measured), _limit(measured)
+    better, better_s = _better(measured)
+    sentences = [
+        *([_on_slow(measured, slow)] if slow is not None else []),
+        on_limit,
+        *([_on_better(measured, better, better_s)] if better is not None else []),
+        *([_on_worth(measured, single_s, gain)] if len(measured.nodes) > 1 else []),
+    ]
+    sentence = "; ".join(sentences)
+    worth_it = len(measured.nodes) > 1 and gain >= WORTH_IT
+    sentence = f"{sentence[0].upper()}{sentence[1:]}."
+    return Advice(sentence, limit, slow, single_s, gain, worth_it, better, better_s if better else None)
+
+
+def single_machine_s(nodes: Sequence[Node]) -> float:
+    """A token on the best machine alone: ranks of one host join their speeds in it."""
+    hosts = {node.host: [other for other in nodes if other.host == node.host] for node in nodes}
+    return min(
+        1 / sum(1 / node.alone_s for node in ranks) + min(node.whole_s for node in ranks) for ranks in hosts.values()
+    )
+
+
+def slow_rank(measured: Measured) -> int | None:
+    """The rank that holds the others back, if one does."""
+    if len(measured.nodes) == 1:
+        return None
+    rank = max(range(len(measured.nodes)), key=lambda number: measured.nodes[number].lead_s)
+    node = measured.nodes[rank]
+    is_often_last = node.times_last >= OFTEN * measured.n_collectives
+    return rank if is_often_last and node.lead_s >= HOLDS_BACK * measured.token_s else None
+
+
+def compute_of(nodes: Sequence[Node]) -> Compute:
+    """Of an average node alone."""
+    return Compute(
+        sum(node.alone_s for node in nodes) / len(nodes),
+        sum(node.whole_s for node in nodes) / len(nodes),
+    )
+
+
+def setting(measured: Measured, network: Network, n_nodes: int, exchange: str) -> Forecast:
+    """A token's forecast in another setting of the same machines."""
+    return forecast(measured.config, Step(), compute_of(measured.nodes), network, n_nodes, exchange)
+
+
+def settings(measured: Measured) -> list[Forecast]:
+    """Forecasts of this many nodes and of fewer, in every exchange; of one node once. Nothing without a network."""
+    if measured.network is None:
+        return []
+    counts = [1 << power for power in range(len(measured.nodes).bit_length())]
+    return [
+        setting(measured, measured.network, n_nodes, exchange)
+        for n_nodes in counts
+        for exchange in (EXCHANGES if n_nodes > 1 else (measured.exchange,))
+    ]
+
+
+def _better(measured: Measured) -> tuple[Forecast | None, float]:
+    """The fastest other setting with what its token would take, if it is clearly faster than the present one."""
+    here = len(measured.nodes), measured.exchange
+    found = {(each.n_nodes, each.exchange): each for each in settings(measured)}
+    if here not in found or len({node.host for node in measured.nodes}) == 1:
+        return None, measured.token_s
+    best = min(found.values(), key=lambda each: each.seconds)
+    best_s = measured.token_s * best.seconds / found[here].seconds
+    return (best, best_s) if measured.token_s / best_s - 1 >= BETTER else (None, measured.token_s)
+
+
+def _limit(measured: Measured) -> tuple[str, str]:
+    n, token_s = len(measured.nodes), measured.token_s
+    if measured.network is None:
+        return "computing", f"one node computes {_ms(token_s)} a token; nothing is exchanged"
+    wait_s = _mean(node.wait_s for node in measured.nodes)
+    transfer_s = _mean(node.transfer_s for node in measured.nodes)
+    if wait_s + transfer_s < LINK_MATTERS * token_s:
+        lost = f"{_ms(wait_s + transfer_s)} of {_ms(token_s)}"
+        return "computing", f"computing is the limit: messages and waits between {n} nodes take {lost} a token"
+    if wait_s > transfer_s:
+        lost = f"{_ms(wait_s)} of {_ms(token_s)} a token, the messages themselves {_ms(transfer_s)}"
+        return "waiting", f"waiting for each other is the limit: {lost}"
+    now = setting(measured, measured.network, n, measured.exchange)
+    parts = (
+        f"{_ms(transfer_s)} of {_ms(token_s)} a token are messages, by the link's own figures {_ms(now.latency_s)} of "
+        f"delay and {_ms(now.wire_s)} of bytes"
+    )
+    if now.latency_s >= now.wire_s:
+        return (
+            "latency",
+            f"the link's latency ({measured.network.links[0].latency_s * 1e6:.0f} us) is the limit: {parts}",
+        )
+    rate = measured.network.links[0].bytes_per_s / 1e6
+    return "rate", f"the link's rate ({rate:.0f} MB/s) is the limit: {parts}"
+
+
+def _on_slow(measured: Measured, rank: int) -> str:
+    node = measured.nodes[rank]
+    return (
+        f"rank {rank} on {node.host} holds the others back: last in {node.times_last} of {measured.n_collectives} "
+        f"all-reduces, they wait {_ms(node.lead_s)} of a {_ms(measured.token_s)} token for it"
+    )
+
+
+def _on_better(measured: Measured, better: Forecast, better_s: float) -> str:
+    how = []
+    if better.n_nodes != len(measured.nodes):
+        how.append(f"{better.n_nodes} node{'s' * (better.n_nodes > 1)}")
+    if better.n_nodes > 1 and better.exchange != measured.exchange:
+        how.append(f"--buffer-float-type {better.exchange}")
+    gain = measured.token_s / better_s - 1
+    return f"{' with '.join(how)} would give about {1 / better_s:.1f} tok/s ({gain:+.0%})"
+
+
+def _on_worth(measured: Measured, single_s: float, gain: float) -> str:
+    is_one_machine = len({node.host for node in measured.nodes}) == 1
+    alone = "one with all threads of the machine" if is_one_machine else "the best machine alone"
+    rates = (
+        f"{1 / measured.token_s:.1f} tok/s on {len(measured.nodes)} nodes against about {1 / single_s:.1f} on {alone}"
+    )
+    if gain >= WORTH_IT:
+        verdict = "worth it"
+    elif is_one_machine:
+        verdict = "not worth it, all nodes are one machine here"
+    else:
+        verdict = f"not worth it below {WORTH_IT:+.0%}, unless one has no room for it"
+    return f"{rates} ({gain:+.0%}): {verdict}"
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.2f} ms" if seconds < 0.01 else f"{seconds * 1000:.1f} ms"

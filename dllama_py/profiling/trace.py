@@ -1,0 +1,63 @@
+"""A trace that Perfetto (ui.perfetto.dev) and chrome://tracing open: a process a rank, a track a thread.
+
+Chrome's trace event format: complete events ("X") with microseconds. A track more for each rank has its all-reduces,
+cut in waiting and transfer; a process more has the steps.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dllama_py.profiling.analysis import StepTimes, first_stamp
+from dllama_py.profiling.timeline import RankTimeline, Span
+from dllama_py.stamps import Run, Work
+
+Event = dict[str, Any]
+US = 1e-3  # of a nanosecond
+
+
+def trace(ranks: Sequence[RankTimeline], spans: Sequence[Span], steps: Sequence[StepTimes]) -> Event:
+    """To be written as JSON; times count from the first step's beginning."""
+    zero = first_stamp(ranks, spans[0])
+    events: list[Event] = [_name("process_name", len(ranks), "steps")]
+    for number, rank in enumerate(ranks):
+        events.append(_name("process_name", number, f"rank {number} on {rank.host}"))
+        names = [*(f"thread {thread}" for thread in range(rank.n_threads)), "all-reduces"]
+        events += [_name("thread_name", number, name, track) for track, name in enumerate(names)]
+        for span in spans:
+            for run in rank.runs[span.first : span.end]:
+                events += _run(number, rank.works(run), run, zero)
+    for number, (span, step) in enumerate(zip(spans, steps, strict=True)):
+        began = (first_stamp(ranks, span) - zero) * US
+        title = f"{step.phase} {number}"
+        events.append(_event(title, step.phase, (len(ranks), 0), began, step.seconds * 1e6, {"rows": step.n_rows}))
+        events += _collectives(step, [rank.n_threads for rank in ranks], zero)
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _run(rank: int, works: Sequence[Work], run: Run, zero: int) -> Iterator[Event]:
+    for thread, stamps in enumerate(((run.stamps - zero) * US).tolist()):
+        for work, (began, ended) in zip(works, stamps, strict=True):
+            facts = {"bytes": work.bytes_read(run.counts)} if work.part_bytes else {}
+            yield _event(work.kernel, work.role, (rank, thread), began, ended - began, facts)
+
+
+def _collectives(step: StepTimes, n_threads: Sequence[int], zero: int) -> Iterator[Event]:
+    for each in step.collectives:
+        for rank, (arrived, wait_s, transfer_s) in enumerate(
+            zip(each.arrived_ns, each.waits_s, each.transfers_s, strict=True)
+        ):
+            facts = {"number": each.number, "sent_bytes": each.sent_bytes[rank], "order": each.order, "last": each.last}
+            began, wait_us, track = (arrived - zero) * US, wait_s * 1e6, (rank, n_threads[rank])
+            yield _event("wait", "exchange", track, began, wait_us, facts)
+            yield _event("transfer", "exchange", track, began + wait_us, transfer_s * 1e6, facts)
+
+
+def _event(name: str, category: str, track: tuple[int, int], began: float, duration: float, facts: Event) -> Event:
+    """`began`, `duration`: microseconds."""
+    where = {"pid": track[0], "tid": track[1]}
+    times = {"ts": round(began, 3), "dur": round(duration, 3)}
+    return {"name": name, "cat": str(category), "ph": "X", **where, **times, "args": facts}
+
+
+def _name(kind: str, process: int, name: str, track: int = 0) -> Event:
+    return {"name": kind, "ph": "M", "pid": process, "tid": track, "args": {"name": name}}
