@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.faces import Face, opened_face
+from dllama_py.cli.progress import shown_progress
+from dllama_py.cli.progress_lines import told_progress
 from dllama_py.cli.record import Record, result
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
 from dllama_py.completion import Finish, FinishReason, Piece
@@ -53,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
         texts.append(_checked_text(arguments, checkpoint, orders))
 
-    with running_engine(arguments, check) as engine:
+    progress = told_progress if arguments.json_lines else shown_progress
+    with running_engine(arguments, check, progress=progress) as engine:
         if engine is None:
             return 0
         dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system)

@@ -3,7 +3,7 @@
 With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, or
 `{"cancel": true}`, which stops the answer; the end of input stops it too, and ends the chat. Lines of standard output:
 `{"text": TEXT, "thought": BOOL}`, more of the answer; `{"note": TEXT}`, a line beside it; `{"waiting": true}`, the next
-line is awaited.
+line is awaited; before the first of these, how far loading is (`progress_lines.py`).
 """
 
 import io

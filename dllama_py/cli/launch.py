@@ -74,7 +74,10 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     if options.skip_run or not (options.yes or _agreed(ranks)):
         return 0
     sys.stdout.flush()
-    return exit_code(converse(command, job_environment())) if _has_terminal() else run_script(script)
+    if not _has_terminal():
+        return run_script(script)
+    with shown_progress() as on_progress:
+        return exit_code(converse(command, job_environment(), on_progress))
 
 
 def _parser() -> Parser:

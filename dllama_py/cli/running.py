@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from dllama_py.boot import Check, Engine, Say, Watch, open_engine
@@ -15,6 +15,7 @@ from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.memory_plan import MemoryPlan
 from dllama_py.orders import Orders
+from dllama_py.progress import Progress
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.world import joined_world
 
@@ -25,14 +26,16 @@ def running_engine(
     check: Check,
     settings: EngineSettings | None = None,
     open_model: Callable[[], Checkpoint] | None = None,
+    progress: Callable[[], AbstractContextManager[Progress]] = shown_progress,
 ) -> Iterator[Engine | None]:
     """The engine at the root; None on the other ranks, once the root is done with it.
 
-    Settings and model are those of the command line unless given. `check`: see `boot.open_engine`.
+    Settings and model are those of the command line unless given. `check`: see `boot.open_engine`. `progress`: opens
+    what is told how far loading is.
     """
     settings = settings or options.engine_settings(arguments)
     open_model = open_model or partial(options.open_model, arguments)
-    with joined_world() as comm, shown_progress() as on_progress:
+    with joined_world() as comm, progress() as on_progress:
         watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
         with open_engine(settings, comm, open_model, say, check, watch) as engine:
             yield engine

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import IO, Any
 
 from dllama_py.home import home_folder
+from dllama_py.progress import Progress, Work, unwatched
 
 PROMPT = "> "
 WELCOME = "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends."
@@ -106,11 +107,13 @@ class Console:
             self.end_line()
 
 
-def converse(command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+def converse(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, on_progress: Progress = unwatched
+) -> int:
     """Runs `mpirun ... python -m dllama_py chat ...` as a job and lets the user of this terminal talk to it.
 
-    Ctrl-C stops an answer, at the prompt or while the model is loaded it ends the job. -> the exit code of mpirun, or
-    130. What travels in between is described in `cli/faces.py`.
+    `on_progress` is told how far the job has loaded. Ctrl-C stops an answer, at the prompt or while the model is
+    loaded it ends the job. -> the exit code of mpirun, or 130. What travels in between is described in `cli/faces.py`.
     """
     console = Console()
     # A session of its own: the terminal's Ctrl-C must not reach the launcher, which would end the job.
@@ -125,7 +128,7 @@ def converse(command: Sequence[str], environment: Mapping[str, str] | None = Non
     patience_s = 0.0
     try:
         with console.opened():
-            is_ready = _shown(job.stdout, console)
+            is_ready = _shown(job.stdout, console, on_progress)
             patience_s = ENDING_S
             if is_ready:
                 _talk(console, job.stdin, job.stdout)
@@ -142,7 +145,7 @@ def _talk(console: Console, to_job: IO[bytes], from_job: IO[bytes]) -> None:
     while (line := console.ask()) is not None:
         _send(to_job, {"line": line})
         with console.interruptible(lambda: _send(to_job, {"cancel": True})):
-            if not _shown(from_job, console):
+            if not _shown(from_job, console, unwatched):
                 return
 
 
@@ -152,7 +155,7 @@ def _send(to_job: IO[bytes], message: Mapping[str, Any]) -> None:
         to_job.flush()
 
 
-def _shown(from_job: IO[bytes], console: Console) -> bool:
+def _shown(from_job: IO[bytes], console: Console, on_progress: Progress) -> bool:
     """Shows what the job says until it waits for a line: True; False once it is over."""
     for line in from_job:
         try:
@@ -164,6 +167,9 @@ def _shown(from_job: IO[bytes], console: Console) -> bool:
             console.show(message["text"], message["thought"])
         elif "note" in message:
             console.say(message["note"])
+        elif "work" in message:
+            work = Work(message["work"], message["total"], message["unit"])
+            on_progress(work, message["done"], message["detail"])
         elif "waiting" in message:
             return True
     return False

@@ -1,6 +1,7 @@
 # python -m pytest tests/cli/test_progress.py
 """Progress: nothing of short works, lines where no terminal is, a bar where one is."""
 
+import json
 import os
 import pty
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from dllama_py.cli import progress
 from dllama_py.cli.progress import shown_progress
+from dllama_py.cli.progress_lines import told_progress
 from dllama_py.progress import Work
 
 SLOW = """
@@ -24,6 +26,31 @@ with progress.shown_progress() as tell:
         tell(Work("loading weights", 12_000_000), part * 1_000_000, "to rank 1 on [b]")
         time.sleep(0.1)
     tell(Work("loading weights", 12_000_000), 12_000_000, "")
+"""
+
+
+IN_FRONT = """
+import sys
+from dllama_py.cli import progress
+from dllama_py.cluster.terminal import converse
+progress.QUIET_S = 0.2
+progress.LOOK_S = 0.05
+with progress.shown_progress() as tell:
+    sys.exit(converse([sys.executable, "-c", sys.argv[1]], None, tell))
+"""
+
+JOB = """
+import sys, time
+from dllama_py.cli import progress_lines
+from dllama_py.progress import Work
+progress_lines.PAUSE_S = 0
+with progress_lines.told_progress() as tell:
+    for part in range(12):
+        tell(Work("loading weights", 12_000_000), part * 1_000_000, "to rank 1 on [b]")
+        time.sleep(0.1)
+    tell(Work("loading weights", 12_000_000), 12_000_000, "")
+print('{"waiting": true}', flush=True)
+sys.stdin.read()
 """
 
 
@@ -43,9 +70,15 @@ def test_lines_where_no_terminal_is() -> None:
     assert lines[-1].startswith("loading weights: 12.0 MB in 1.") and lines[-1].endswith(" MB/s")
 
 
-def test_a_bar_on_a_terminal() -> None:
+@pytest.mark.parametrize("arguments", [[SLOW], [IN_FRONT, JOB]], ids=["of this process", "of a job behind it"])
+def test_a_bar_on_a_terminal(arguments: list[str]) -> None:
     reader, writer = pty.openpty()
-    with subprocess.Popen([sys.executable, "-W", "error", "-c", SLOW], stderr=writer) as program:
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", *arguments],
+        stderr=writer,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    ) as program:
         os.close(writer)
         shown = b""
         while True:
@@ -55,7 +88,7 @@ def test_a_bar_on_a_terminal() -> None:
                 break
     os.close(reader)
     assert program.returncode == 0
-    text = shown.decode()
+    text = shown.decode().partition("/help")[0]  # which is what the front says before its first question
     assert "\x1b[2K" in text and "━" in text and "to rank 1 on [b]" in text
     assert text.rstrip().splitlines()[-1].endswith(" MB/s") and "12.0 MB in 1." in text
 
@@ -72,3 +105,15 @@ def test_a_wait_shows_without_further_words(
     assert lines[0].startswith("compiling kernels for this CPU, once: 37%, 7 of 19 kernels, ")
     assert lines[0].endswith(" s left: matmul")
     assert len(lines) <= 3  # and no word of an end that never came
+
+
+def test_lines_for_a_program_are_few_but_the_end_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with told_progress() as tell:
+        for done in range(1000):
+            tell(Work("a", 1000, "kernels"), done, "matmul")
+        tell(Work("a", 1000, "kernels"), 1000, "")
+        tell(Work("b", 5), 0, "")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == {"work": "a", "total": 1000, "unit": "kernels", "done": 0, "detail": "matmul"}
+    assert [(line["work"], line["done"]) for line in lines[-2:]] == [("a", 1000), ("b", 0)]
+    assert len(lines) < 100
