@@ -15,10 +15,10 @@ _SMALLEST_EXPONENT = -700.0  # exp of anything below counts as zero; keeps power
 _EXP_CHUNK = 16384  # elements; a few arrays of float64 stay in a core's second-level cache
 
 
-def exp_weights(logits: NDArray[np.float32], largest: np.float32, temperature: float) -> Weights:
+def exp_weights(logits: NDArray[np.floating], largest: float, temperature: float) -> Weights:
     """exp((logit - largest) / temperature), float64 [n]."""
     exponents = logits.astype(np.float64)  # [n]
-    exponents -= np.float64(largest)
+    exponents -= largest
     with np.errstate(over="ignore"):
         exponents /= temperature
     for start in range(0, len(exponents), _EXP_CHUNK):

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dllama_py.engine.collector import paused_collector
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import StepCost
@@ -36,12 +37,15 @@ def generate(
 
     `n_vocab`: ids below it may be sampled. The caller stops at end tokens by ending the iteration.
     """
+    ask = settings.ask(n_vocab)
     reused = sequence.start(prompt)
-    for step in sequence.feed(prompt[reused:]):
+    for step in sequence.feed(prompt[reused:], ask=ask):
         yield PromptChunk(step.cost, reused)
-    for n_left in range(n_tokens, 0, -1):
-        token = sample(step.logits[-1], settings, len(sequence.ids) - 1, n_vocab)
-        yield Token(token, step.cost, time.perf_counter())
-        if n_left == 1 or sequence.room == 0:
-            return
-        (step,) = sequence.feed([token])
+    with paused_collector():
+        for n_left in range(n_tokens, 0, -1):
+            (scores,) = step.scores
+            token = sample(scores, settings, len(sequence.ids) - 1)
+            yield Token(token, step.cost + scores.rest.cost, time.perf_counter())
+            if n_left == 1 or sequence.room == 0:
+                return
+            (step,) = sequence.feed([token], ask=ask)

@@ -54,8 +54,8 @@ def measure(runner: Steps, ids: Sequence[int], length: int, on_scored: Scored) -
 
 def surprise(logits: NDArray[np.float32], target: int) -> float:
     """-log softmax(logits)[target] in nats, over all rows of the head. InputError if the logits are no numbers."""
-    largest = logits.max()
+    largest = float(logits.max())
     if not math.isfinite(largest):
         raise InputError(f"the model gave a logit of {largest}; its weights may be damaged")
     total = tree_sum(exp_weights(logits, largest, 1.0))
-    return float(_DIGITS.ln(Decimal(total))) - (float(logits[target]) - float(largest))
+    return float(_DIGITS.ln(Decimal(total))) - (float(logits[target]) - largest)

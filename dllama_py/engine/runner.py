@@ -1,18 +1,21 @@
-"""The step protocol: the root tells every rank what to compute, all compute it, the root gets the logits.
+"""The root tells every rank what to compute, all compute it, the root gets what it needs to choose tokens.
 
-A message is a header of 4 words (kind, rows, wanted rows, length) and, for a forward, one payload: slots, positions,
-wanted rows, embedded rows. Nothing else travels between the root and a worker, so a worker's whole behaviour
-is `serve`.
+Nothing but the messages of protocol.py and the answers to them travels between the root and a worker, so a worker's
+whole behaviour is `serve`.
 """
 
-import time
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.engine.step import Floats, Row, StepCost, StepResult
+from dllama_py.engine.all_logits import AllLogits
+from dllama_py.engine.collector import paused_collector, settle, unsettle
+from dllama_py.engine.meter import Meter
+from dllama_py.engine.protocol import Mail, Message
+from dllama_py.engine.rank_logits import RankLogits
+from dllama_py.engine.scores import Ask
+from dllama_py.engine.step import Floats, Row, StepResult
 from dllama_py.model.rank_model import READ_TRIES, RankModel, Step
 from dllama_py.profiler import peak_rss_bytes, private_bytes
 from dllama_py.sharding.plan import Shard
@@ -20,16 +23,7 @@ from dllama_py.transport.metered import MeteredComm
 
 Embed = Callable[[Sequence[int]], Floats]  # ids -> float32 [T, D]
 
-
 READ_BYTES = 5 << 28  # 1.25 GiB, above any cache
-
-
-class Message(IntEnum):
-    STOP = 0
-    FORWARD = 1
-    CUT = 2  # the slot's positions from `length` on are forgotten
-    REPORT = 3  # every rank tells its memory
-    READ = 4  # all ranks read memory at once and tell their rates
 
 
 class Runner:
@@ -42,99 +36,102 @@ class Runner:
         self.context = model.cache.context
         self._comm = comm
         self._embed = embed
-        self._vocab = [shard.vocab for shard in shards]
-        self._payload = np.zeros(_payload_bytes(self.max_rows, self.max_rows, self.config.width), np.uint8)
+        self._mail = Mail(comm, self.max_rows, self.config.width)
+        self._logits = AllLogits(model, comm, shards, self._mail)
+        self._no_logits = np.empty((0, self.config.vocab_size), np.float32)
+        settle()
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int]) -> StepResult:
-        """Computes up to `max_rows` rows; the logits are of the rows whose numbers are wanted.
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = ()) -> StepResult:
+        """Computes up to `max_rows` rows; what comes back is of the rows whose numbers are wanted.
 
-        Rows of one slot stand together and continue what the slot holds.
+        Rows of one slot stand together and continue what the slot holds. `asks`: one for each wanted row, whose scores
+        then come, valid until the next step; without them all logits come.
         """
-        started, traffic, kernels = time.perf_counter(), self._comm.traffic, self.model.kernel_seconds
-        step = Step(
-            np.array([row.slot for row in rows], np.int64),
-            np.array([row.position for row in rows], np.int64),
-            np.array(wanted, np.int64),
-        )
+        meter = Meter(self.model, self._comm)
+        step = _step_of(rows, wanted, asks)
         embedded = self._embed([row.id for row in rows])
-        self._tell(Message.FORWARD, len(rows), len(wanted))
-        if self._comm.size > 1:
-            self._comm.broadcast(_write_payload(self._payload, step, embedded))
+        self._mail.tell_step(step, embedded)
         self.model.buffers.x[: len(rows)] = embedded
-        logits = self._gather(self.model.forward(step))
-        spent = self._comm.traffic - traffic
-        cost = StepCost(
-            time.perf_counter() - started,
-            self.model.kernel_seconds - kernels,
-            spent.seconds,
-            spent.sent_bytes,
-            spent.received_bytes,
-            len(rows),
-        )
-        return StepResult(logits, cost)
+        self.model.forward(step)
+        scores = self._logits.scores(asks, step.n_candidates) if asks else ()
+        logits = self._logits.rows(len(wanted)) if wanted and not asks else self._no_logits
+        return StepResult(logits, meter.cost(len(rows)), scores)
 
     def cut(self, slot: int, length: int) -> None:
         """Forgets the positions of a slot from `length` on, on all ranks."""
-        self._tell(Message.CUT, slot, length)
+        self._mail.tell(Message.CUT, slot, length)
         self.model.cache.cut(slot, length)
 
     def memory(self) -> list[tuple[int, int]]:
         """(private bytes, peak resident bytes) of every rank, now."""
-        self._tell(Message.REPORT)
+        self._mail.tell(Message.REPORT)
         reports = [np.empty(2, np.int64) for _ in range(self._comm.size)]
         self._comm.gather(_memory_report(), reports)
         return [(int(private), int(peak)) for private, peak in reports]
 
     def read_bytes_per_s(self) -> float:
         """How fast all ranks together stream memory, each its part of a buffer over 1 GB; the best of some tries."""
-        self._tell(Message.READ)
+        self._mail.tell(Message.READ)
         seconds = np.empty((self._comm.size, READ_TRIES), np.float64)
         self._comm.gather(_read_seconds(self.model, self._comm), list(seconds))
         return READ_BYTES / float(seconds.max(axis=0).min())
 
     def stop(self) -> None:
         """Ends `serve` on all other ranks."""
-        self._tell(Message.STOP)
-
-    def _tell(self, kind: Message, first: int = 0, second: int = 0) -> None:
-        self._comm.broadcast_idle(np.array([kind, first, second, 0], np.int64))
-
-    def _gather(self, own: Floats) -> Floats:
-        """[W, V / N] of every rank, side by side."""
-        if len(own) == 0:
-            return np.empty((0, self.config.vocab_size), np.float32)
-        if self._comm.size == 1:
-            return own[:, : self.config.vocab_size].copy()
-        parts = [np.empty((len(own), len(part)), np.float32) for part in self._vocab]
-        self._comm.gather(np.ascontiguousarray(own[:, : len(self._vocab[0])]), parts)
-        return np.concatenate(parts, axis=1)  # [W, V]
+        self._mail.tell(Message.STOP)
+        unsettle()
 
 
 def serve(model: RankModel, comm: MeteredComm, shard: Shard) -> None:
     """On the other ranks: computes what the root says until it says stop."""
-    header = np.zeros(4, np.int64)
-    max_rows, width = model.buffers.max_rows, model.config.width
-    payload = np.zeros(_payload_bytes(max_rows, max_rows, width), np.uint8)
-    while True:
-        comm.broadcast_idle(header)
-        kind, first, second, _ = header.tolist()
-        match Message(kind):
-            case Message.STOP:
-                return
-            case Message.CUT:
-                model.cache.cut(first, second)
-            case Message.REPORT:
-                comm.gather(_memory_report(), None)
-            case Message.READ:
-                comm.gather(_read_seconds(model, comm), None)
-            case Message.FORWARD:
-                message = payload[: _payload_bytes(first, second, width)]
-                comm.broadcast(message)
-                step, embedded = _read_payload(message, first, second)
-                model.buffers.x[:first] = embedded.reshape(first, width)
-                logits = model.forward(step)
-                if second:
-                    comm.gather(np.ascontiguousarray(logits[:, : len(shard.vocab)]), None)
+    settle()
+    with paused_collector():
+        mail, own = Mail(comm, model.buffers.max_rows, model.config.width), RankLogits(model, shard)
+        while _answer(model, comm, mail, own):
+            pass
+    unsettle()
+
+
+def _answer(model: RankModel, comm: MeteredComm, mail: Mail, own: RankLogits) -> bool:
+    """Does what the next message says; False if that is to stop."""
+    match mail.hear():
+        case Message.STOP, _:
+            return False
+        case Message.FORWARD, [n_rows, n_wanted, n_candidates, *_]:
+            _forward(model, comm, own, *mail.hear_step(n_rows, n_wanted, n_candidates))
+        case Message.CUT, [slot, length, *_]:
+            model.cache.cut(slot, length)
+        case Message.REPORT, _:
+            comm.gather(_memory_report(), None)
+        case Message.READ, _:
+            comm.gather(_read_seconds(model, comm), None)
+        case Message.LOGITS, [row, *_]:
+            comm.gather(np.ascontiguousarray(own.rows(row + 1)[row:]), None)
+        case Message.DRAW, [row, share, part, temperature, *_] if own.owner(share) == comm.rank:
+            drawn = own.draw(row, share, *np.array([part, temperature]).view(np.float64).tolist())
+            comm.send(np.array([drawn], np.int64), 0)
+    return True
+
+
+def _forward(model: RankModel, comm: MeteredComm, own: RankLogits, step: Step, embedded: Floats) -> None:
+    """One step on a rank that is not the root."""
+    model.buffers.x[: len(embedded)] = embedded
+    model.forward(step)
+    if step.n_candidates:
+        comm.gather(own.candidates(len(step.wanted), step.n_candidates).reshape(-1), None)
+    elif len(step.wanted):
+        comm.gather(np.ascontiguousarray(own.rows(len(step.wanted))), None)
+
+
+def _step_of(rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask]) -> Step:
+    return Step(
+        np.array([row.slot for row in rows], np.int64),
+        np.array([row.position for row in rows], np.int64),
+        np.array(wanted, np.int64),
+        max((ask.n_candidates for ask in asks), default=0),
+        np.array([ask.n_tokens for ask in asks] or [0] * len(wanted), np.int64),
+        np.array([ask.inverse_temperature for ask in asks] or [0] * len(wanted), np.float32),
+    )
 
 
 def _memory_report() -> NDArray[np.int64]:
@@ -143,23 +140,3 @@ def _memory_report() -> NDArray[np.int64]:
 
 def _read_seconds(model: RankModel, comm: MeteredComm) -> NDArray[np.float64]:
     return np.array(model.read_seconds(READ_BYTES // comm.size, comm.barrier), np.float64)
-
-
-def _payload_bytes(n_rows: int, n_wanted: int, width: int) -> int:
-    return 8 * (2 * n_rows + n_wanted) + 4 * n_rows * width
-
-
-def _write_payload(buffer: NDArray[np.uint8], step: Step, embedded: Floats) -> NDArray[np.uint8]:
-    n_rows, n_wanted = len(step.slots), len(step.wanted)
-    n_words = 2 * n_rows + n_wanted
-    buffer[: 8 * n_words].view(np.int64)[:] = np.concatenate([step.slots, step.positions, step.wanted])
-    end = 8 * n_words + embedded.nbytes
-    buffer[8 * n_words : end].view(np.float32)[:] = embedded.reshape(-1)
-    return buffer[:end]
-
-
-def _read_payload(message: NDArray[np.uint8], n_rows: int, n_wanted: int) -> tuple[Step, Floats]:
-    n_words = 2 * n_rows + n_wanted
-    words = message[: 8 * n_words].view(np.int64)
-    step = Step(words[:n_rows], words[n_rows : 2 * n_rows], words[2 * n_rows :])
-    return step, message[8 * n_words :].view(np.float32)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from dllama_py.engine.scores import Ask
 from dllama_py.engine.step import Row, StepResult
 from dllama_py.errors import UsageError
 
@@ -13,7 +14,7 @@ class Steps(Protocol):
     max_rows: int
     context: int
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> StepResult: ...
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult: ...
 
     def cut(self, slot: int, length: int, /) -> None: ...
 
@@ -51,16 +52,16 @@ class CachedSequence:
         """Positions left in the context."""
         return self._runner.context - len(self.ids)
 
-    def feed(self, ids: Sequence[int], want_all: bool = False) -> Iterator[StepResult]:
-        """Computes ids in chunks. A chunk's logits are of its rows if `want_all`, else of the very last id.
+    def feed(self, ids: Sequence[int], want_all: bool = False, ask: Ask | None = None) -> Iterator[StepResult]:
+        """Computes ids in chunks. Wanted are all rows if `want_all`, else the very last id's alone.
 
-        Logits are float32 [W, V]; W is 0 for a chunk of which none are wanted.
+        Of a wanted row come its logits, or with `ask` its scores; chunks in which none is wanted come without either.
         """
         for start in range(0, len(ids), self._chunk_rows):
             chunk = ids[start : start + self._chunk_rows]
             rows = [Row(token, self._slot, len(self.ids) + i) for i, token in enumerate(chunk)]
             is_last = start + len(chunk) == len(ids)
             wanted = range(len(chunk)) if want_all else range(len(chunk) - 1, len(chunk)) if is_last else range(0)
-            done = self._runner.forward(rows, wanted)
+            done = self._runner.forward(rows, wanted, [ask] * len(wanted) if ask else ())
             self.ids += chunk
             yield done

@@ -1,9 +1,13 @@
-"""What goes into a step and what it cost. Needs no compiled code."""
+"""What goes into a step and what comes out of it. Needs no compiled code."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dllama_py.engine.cost import StepCost as StepCost
+from dllama_py.engine.scores import Scores
 
 Floats = NDArray[np.float32]
 
@@ -18,20 +22,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class StepCost:
-    """Of one forward at the root: seconds in all, in kernels and in messages (the rest is Python), its bytes."""
-
-    seconds: float
-    kernel_seconds: float
-    sync_seconds: float
-    sent_bytes: int
-    received_bytes: int
-    n_rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class StepResult:
-    """Logits float32 [W, V] of the rows that were wanted, and what the step cost."""
+    """What was asked of the wanted rows, and what the step cost.
+
+    `logits`: float32 [W, V], of the wanted rows; W is 0 where `scores` of them were asked for instead.
+    """
 
     logits: Floats
     cost: StepCost
+    scores: Sequence[Scores] = ()

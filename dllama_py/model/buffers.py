@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
-from dllama_py.kernels.layout import X_BLOCK_BYTES, n_groups, scratch_bytes
+from dllama_py.kernels.keys import MOST_CANDIDATES
+from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, n_groups, scratch_bytes
 from dllama_py.sharding.plan import Shard
 
 _T = TypeVar("_T", bound=np.generic)
@@ -56,8 +57,14 @@ class Buffers:
         self.leaves = zeros((shard.n_leaves, t, d), np.float32)
         self.sum = zeros((t, d), np.float32)
         self.wanted_x = zeros((t, d), np.float32)
-        self.logits = zeros((t, v), np.float32)
+        self.logits = zeros((t, v + GROUP), np.float32)
         self.scratch = zeros((n_threads, scratch_bytes(context)), np.uint8)
+
+        self.n_candidates = zeros(1, np.int64)  # of each wanted row; 0: the logits themselves are wanted
+        self.n_tokens = zeros(t, np.int64)  # of each wanted row: ids below may be chosen
+        self.inverse_temperatures = zeros(t, np.float32)
+        self.candidate_lists = zeros((t, n_threads, MOST_CANDIDATES), np.int64)
+        self.candidates = zeros(t * (MOST_CANDIDATES + 2 * shard.n_leaves), np.int64)
 
         self.router_logits = zeros((t, n_groups(config.n_experts) * 16), np.float32)
         self.expert_starts = zeros(config.n_experts + 1, np.int64)

@@ -76,10 +76,11 @@ class Layers:
         yield from self._add_up()
 
     def head(self) -> list[Instruction]:
-        """Logits of the wanted rows."""
+        """Logits of the wanted rows, and the candidates among them where these are asked for."""
         make, b, head = self._make, self._buffers, self._weights.matrix("head")
         norm = make.norm_of(b.wanted_x, b.n_wanted, self._weights.vector("final_norm"), [head])
-        return [make.copy_wanted(), norm, make.product(head, make.wanted_rows, make.normed(head), b.logits)]
+        product = make.product(head, make.wanted_rows, make.normed(head), b.logits)
+        return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
 
     def _add_up(self) -> Iterator[Part]:
         """Leaves to the rank's sum, the ranks' sums to one, that to the residual stream."""

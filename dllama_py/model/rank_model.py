@@ -35,12 +35,17 @@ AllReduce = Callable[[NDArray[np.float32]], None]
 class Step:
     """Rows to compute. `slots`, `positions`: int64 [T]; `wanted`: int64 [W], rows whose logits are asked for.
 
-    Rows of one slot stand together, in ascending positions that follow what the slot holds.
+    Rows of one slot stand together, in ascending positions that follow what the slot holds. `n_candidates`: of each
+    wanted row, 0 where its logits are wanted instead; then of each wanted row `n_tokens`, int64 [W], ids below may be
+    chosen, and `inverse_temperatures`, float32 [W], 0 where no sums are wanted.
     """
 
     slots: NDArray[np.int64]
     positions: NDArray[np.int64]
     wanted: NDArray[np.int64]
+    n_candidates: int
+    n_tokens: NDArray[np.int64]
+    inverse_temperatures: NDArray[np.float32]
 
 
 class RankModel:
@@ -94,6 +99,9 @@ class RankModel:
         b.n_pairs[1] = n_rows * self.config.n_active_experts
         b.n_wanted[1] = len(step.wanted)
         b.wanted[: len(step.wanted)] = step.wanted
+        b.n_candidates[0] = step.n_candidates
+        b.n_tokens[: len(step.wanted)] = step.n_tokens
+        b.inverse_temperatures[: len(step.wanted)] = step.inverse_temperatures
         for row, (slot, position) in enumerate(zip(step.slots.tolist(), step.positions.tolist(), strict=True)):
             self.cache.reach(slot, position)
             b.rows[row] = position, self.cache.table_address(slot)

@@ -34,6 +34,12 @@ class Shard:
     def n_leaves(self) -> int:
         return len(self.head_leaves) - 1
 
+    def vocab_shares(self, config: ModelConfig) -> tuple[int, ...]:
+        """Borders of this rank's shares of the vocabulary, from 0. P shares in all, whatever the number of ranks."""
+        first, total = self.rank * self.n_leaves, self.n_ranks * self.n_leaves
+        borders = range(first, first + self.n_leaves + 1)
+        return tuple(config.vocab_size * border // total - self.vocab.start for border in borders)
+
     def head_groups(self, config: ModelConfig) -> tuple[int, ...]:
         """Borders of the local query heads that read each local KV head, from 0: one more than KV heads."""
         group = config.n_heads // config.n_kv_heads

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dllama_py.engine.scores import Ask
 from dllama_py.engine.step import Row, StepCost, StepResult
+from tests.support.known import scores_of
 
 
 class ScriptedRunner:
@@ -21,12 +23,15 @@ class ScriptedRunner:
         self._n_vocab = n_vocab
         self._first = prompt_length - 1
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], /) -> StepResult:
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult:
         self.steps.append(list(rows))
         logits = np.zeros((len(wanted), self._n_vocab), np.float32)
         for i, number in enumerate(wanted):
             logits[i, self._script[rows[number].position - self._first]] = 1
-        return StepResult(logits, StepCost(1.0, 0.5, 0.25, 10, 20, len(rows)))
+        cost = StepCost(1.0, 0.5, 0.25, 10, 20, len(rows))
+        if not asks:
+            return StepResult(logits, cost)
+        return StepResult(logits[:0], cost, [scores_of(row, ask) for row, ask in zip(logits, asks, strict=True)])
 
     def cut(self, slot: int, length: int, /) -> None:
         self.cuts.append((slot, length))

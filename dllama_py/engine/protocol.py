@@ -1,0 +1,112 @@
+"""What the root tells the other ranks: a header of words, and for a step its rows.
+
+The header comes in a message of always the same length, since a rank must know what it waits for. It has room for the
+rows of a step that decodes one token; those of longer steps follow in a message of their own.
+"""
+
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.engine.step import Floats
+from dllama_py.model.rank_model import Step
+
+HEADER_WORDS = 8
+
+Bytes = NDArray[np.uint8]
+
+
+class Message(IntEnum):
+    """Kinds, with the words that follow."""
+
+    STOP = 0
+    FORWARD = 1  # rows, wanted rows, candidates of each
+    CUT = 2  # slot, length: its positions from there on are forgotten
+    REPORT = 3  # every rank tells its memory
+    READ = 4  # all ranks read memory at once and tell their rates
+    LOGITS = 5  # number of a wanted row of the last step: every rank sends all its logits
+    DRAW = 6  # number of a wanted row, share of the vocabulary, part and temperature as bits: its owner draws
+
+
+class Broadcasting(Protocol):
+    """What it needs of a Comm."""
+
+    @property
+    def size(self) -> int: ...
+
+    def broadcast(self, buffer: Bytes, root: int = 0) -> None: ...
+
+    def broadcast_idle(self, buffer: Bytes, root: int = 0) -> None: ...
+
+
+class Mail:
+    """One rank's end: the root tells, the others hear. `max_rows`: of a step; `width`: floats of an embedded row."""
+
+    def __init__(self, comm: Broadcasting, max_rows: int, width: int) -> None:
+        self._comm = comm
+        self._width = width
+        self._is_alone = comm.size == 1
+        self._first = np.zeros(8 * HEADER_WORDS + _step_bytes(1, 1, width), np.uint8)
+        self._header = self._first[: 8 * HEADER_WORDS].view(np.int64)
+        self._second = np.zeros(_step_bytes(max_rows, max_rows, width), np.uint8)
+
+    def tell(self, kind: Message, *words: int) -> None:
+        """To all other ranks."""
+        if not self._is_alone:
+            self._header[: 1 + len(words)] = kind, *words
+            self._comm.broadcast_idle(self._first)
+
+    def tell_step(self, step: Step, embedded: Floats) -> None:
+        """embedded: float32 [T, D], the rows' embeddings."""
+        if self._is_alone:
+            return
+        n_rows, n_wanted = len(step.slots), len(step.wanted)
+        message = self._step_message(n_rows, n_wanted)
+        words, floats = _views(message, n_rows, n_wanted)
+        temperatures = step.inverse_temperatures.astype(np.float64).view(np.int64)
+        np.concatenate([step.slots, step.positions, step.wanted, step.n_tokens, temperatures], out=words)
+        floats[:] = embedded.reshape(-1)
+        self.tell(Message.FORWARD, n_rows, n_wanted, step.n_candidates)
+        if not _is_short(n_rows, n_wanted):
+            self._comm.broadcast(message)
+
+    def hear(self) -> tuple[Message, list[int]]:
+        """The next message of the root: its kind and its words."""
+        self._comm.broadcast_idle(self._first)
+        kind, *words = self._header.tolist()
+        return Message(kind), words
+
+    def hear_step(self, n_rows: int, n_wanted: int, n_candidates: int) -> tuple[Step, Floats]:
+        """The step that was announced, and its embedded rows [T, D]; valid until the next message."""
+        message = self._step_message(n_rows, n_wanted)
+        if not _is_short(n_rows, n_wanted):
+            self._comm.broadcast(message)
+        words, floats = _views(message, n_rows, n_wanted)
+        slots, positions, of_wanted = words[:n_rows], words[n_rows : 2 * n_rows], words[2 * n_rows :]
+        wanted, n_tokens, temperatures = of_wanted.reshape(3, n_wanted)
+        inverse = temperatures.view(np.float64).astype(np.float32)
+        return Step(slots, positions, wanted, n_candidates, n_tokens, inverse), floats.reshape(n_rows, self._width)
+
+    def _step_message(self, n_rows: int, n_wanted: int) -> Bytes:
+        buffer = self._first[8 * HEADER_WORDS :] if _is_short(n_rows, n_wanted) else self._second
+        return buffer[: _step_bytes(n_rows, n_wanted, self._width)]
+
+
+def _is_short(n_rows: int, n_wanted: int) -> bool:
+    return n_rows == 1 and n_wanted <= 1
+
+
+def _n_words(n_rows: int, n_wanted: int) -> int:
+    """Slot and position of each row; number, tokens and inverse temperature of each wanted one."""
+    return 2 * n_rows + 3 * n_wanted
+
+
+def _step_bytes(n_rows: int, n_wanted: int, width: int) -> int:
+    return 8 * _n_words(n_rows, n_wanted) + 4 * n_rows * width
+
+
+def _views(message: Bytes, n_rows: int, n_wanted: int) -> tuple[NDArray[np.int64], Floats]:
+    end = 8 * _n_words(n_rows, n_wanted)
+    return message[:end].view(np.int64), message[end:].view(np.float32)
