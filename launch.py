@@ -1,6 +1,7 @@
 """Fetch a model and start it: python launch.py [NAME | OWNER/REPO[:FILE]]; without a name the known ones are listed."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,8 +17,10 @@ def main() -> int:
         print("There is no environment yet: run `make install`, or `make run` to see it work at once.", file=sys.stderr)
         return 2
 
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception while modules are half loaded helps nobody
     from dllama_py.cli.launch import main as launch
 
+    signal.signal(signal.SIGINT, interrupt)
     return launch(sys.argv[1:], CLONE)
 
 
