@@ -1,13 +1,14 @@
 # python -m pytest tests/cli/test_interrupt.py
 """Ctrl-C while the program is still being loaded."""
 
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 _INTERRUPTED = """
 import os, signal, sys
-from dllama_py.__main__ import main
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
@@ -15,10 +16,14 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-main()
 """
+_OF_A_RANK = "from dllama_py.__main__ import main; main()"
+_OF_LAUNCH = "import runpy; runpy.run_path('launch.py', run_name='__main__')"
 
 
-def test_ctrl_c_while_modules_are_loaded_says_nothing() -> None:
-    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+def test_ctrl_c_while_modules_are_loaded_says_nothing(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parents[2] / "launch.py", tmp_path)
+    for start in (_OF_A_RANK, _OF_LAUNCH):
+        command = [sys.executable, "-c", _INTERRUPTED + start]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

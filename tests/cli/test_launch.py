@@ -259,25 +259,6 @@ def test_a_hub_that_lies_about_a_hash(clone: Path, fake: FakeHub) -> None:
     assert sorted(path.suffix for path in (clone / "models/qwen3_14b_q40").glob("dllama*")) == [".json", ".part"]
 
 
-_INTERRUPTED = """
-import os, runpy, signal, sys
-
-class Interrupting:
-    def find_spec(self, name, path=None, target=None):
-        if name == "dllama_py.cli":
-            os.kill(os.getpid(), signal.SIGINT)
-
-sys.meta_path.insert(0, Interrupting())
-runpy.run_path("launch.py", run_name="__main__")
-"""
-
-
-def test_ctrl_c_while_modules_are_loaded_says_nothing(clone: Path) -> None:
-    command = [sys.executable, "-c", _INTERRUPTED]
-    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
-
-
 def test_without_an_environment_make_is_named(clone: Path) -> None:
     bare = Path(sys.executable).resolve()  # an environment's Python is a link to the one that it was made with
     done = subprocess.run([bare, clone / "launch.py"], capture_output=True, text=True, check=False)
