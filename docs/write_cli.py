@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dllama_py.cli import ALONE, MODES, launch
+from dllama_py.cli import ALONE, MODES, OUTSIDE, launch
 from dllama_py.cli.options import Parser
 
 PAGE = Path(__file__).with_name("cli.md")
@@ -48,6 +48,8 @@ def page() -> str:
 
 
 def _ranks(mode: str) -> str:
+    if mode in OUTSIDE:
+        return "outside mpirun"
     return "one" if mode in ALONE else "1, 2, 4, 8, ..."
 
 

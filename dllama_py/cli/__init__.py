@@ -26,8 +26,10 @@ MODES = {
     "convert": "write a .m file from a Hugging Face folder or a GGUF file",
     "synth": "write a model of random weights in the shape of a known one",
     "bench": "measure prefill and decode against the memory's speed",
+    "drift": "compare the answers of several node counts, threads and encodings, bit for bit",
 }
 
+OUTSIDE = ("drift",)  # they start jobs and are none themselves
 ALONE = ("tokenize", "inspect", "convert", "synth")  # one process does it, however many a launcher started
 
 OVERVIEW = """usage: dllama [MODE] [options]          alone, or under mpirun -np N

@@ -1,16 +1,21 @@
 """Mode `logits`: raw logits at every position of given ids, for comparison with other programs."""
 
 import argparse
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.running import check_prompt, running_engine
+from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import StepResult
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
@@ -24,12 +29,29 @@ def add_options(parser: options.Parser) -> None:
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--ids", required=True, help="token ids with commas between them")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npy", help="float32 [ids, vocabulary]")
+    parser.add_argument(
+        "--singly",
+        type=int,
+        default=0,
+        metavar="N",
+        help="compute the last N ids one by one, as generated ones are (default: 0); the logits are the same",
+    )
+    parser.add_argument(
+        "--answer",
+        type=int,
+        default=0,
+        metavar="N",
+        help="then generate N ids greedily from those before the last --singly, and tell them with --json",
+    )
     options.add_model_options(parser)
     options.add_engine_options(parser)
+    options.add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     ids, out = options.parse_ids(arguments.ids), arguments.out
+    if not 0 <= arguments.singly <= len(ids):
+        raise UsageError(f"--singly {arguments.singly}: expected a number of ids from 0 to {len(ids)}")
     files: list[BinaryIO] = []
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
@@ -39,12 +61,31 @@ def run(arguments: argparse.Namespace) -> int:
 
     with running_engine(arguments, check) as engine:
         if engine is not None:
-            sequence = CachedSequence(engine.runner, slot=0)
-            sequence.start(ids)
-            logits = np.concatenate([step.logits for step in sequence.feed(ids, want_all=True)])  # [T, V]
+            logits = np.concatenate([step.logits for step in _steps(engine, ids, arguments.singly)])  # [T, V]
             with _writing(out), files[0] as file:
                 np.save(file, logits)
+            answered = _answered(engine, ids[: len(ids) - arguments.singly], arguments.answer)
+            if arguments.json:
+                facts = {"nodes": len(engine.ranks), "threads": engine.threads.n_threads, "shape": logits.shape}
+                print(json.dumps(facts | {"ids": answered}), flush=True)
     return 0
+
+
+def _steps(engine: Engine, ids: Sequence[int], n_single: int) -> Iterator[StepResult]:
+    """All rows are wanted; the last n_single ids are steps of their own."""
+    sequence = CachedSequence(engine.runner, slot=0)
+    sequence.start(ids)
+    yield from sequence.feed(ids[: len(ids) - n_single], want_all=True)
+    for token in ids[len(ids) - n_single :]:
+        yield from sequence.feed([token])
+
+
+def _answered(engine: Engine, prompt: Sequence[int], n_tokens: int) -> list[int]:
+    if not (prompt and n_tokens):
+        return []
+    sequence = CachedSequence(engine.runner, slot=0)
+    events = generate(sequence, prompt, SamplerSettings(), n_tokens, engine.orders.config.vocab_size)
+    return [event.id for event in events if isinstance(event, Token)]
 
 
 @contextmanager

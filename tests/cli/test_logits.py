@@ -1,6 +1,7 @@
 # python -m pytest tests/cli/test_logits.py
 """Mode logits: the file that it writes, and places where it cannot write one."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -35,3 +36,23 @@ def test_where_no_file_can_be(model: str, out: str, reason: str, capsys: pytest.
     assert main(["logits", "--model", model, "--ids", "1,2,3", "--out", out]) == 2
     told = capsys.readouterr().err.splitlines()
     assert told[-1] == f"error: --out {out}: cannot be written ({reason}); choose another file"
+
+
+def test_ids_one_by_one_give_the_same_bits(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["logits", "--model", model, "--ids", "1,2,3,4,5", "--nthreads", "1", "--json"]
+    for n_single in ("0", "2", "5"):
+        assert main([*command, "--out", str(tmp_path / n_single), "--singly", n_single]) == 0
+        assert json.loads(capsys.readouterr().out) == {"nodes": 1, "threads": 1, "shape": [5, 320], "ids": []}
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "2").read_bytes() == (tmp_path / "5").read_bytes()
+    assert main([*command, "--out", str(tmp_path / "x"), "--singly", "6"]) == 2
+    assert "--singly 6: expected a number of ids from 0 to 5" in capsys.readouterr().err
+
+
+def test_an_answer_beside_the_logits(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--model", model, "--nthreads", "1", "--json"]
+    assert main(["inference", *command, "--ids", "5,6", "--steps", "3"]) == 0
+    ids = json.loads(capsys.readouterr().out)["ids"]
+    fed = ",".join(map(str, [5, 6, *ids[:-1]]))
+    out = tmp_path / "x.npy"
+    assert main(["logits", *command, "--ids", fed, "--singly", "2", "--answer", "3", "--out", str(out)]) == 0
+    assert json.loads(capsys.readouterr().out)["ids"] == ids == np.load(out)[1:].argmax(axis=1).tolist()
