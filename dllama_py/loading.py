@@ -1,7 +1,7 @@
 """One rank gets ready: its slices arrive and are packed, its programs are put together."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,8 +11,9 @@ from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
-from dllama_py.kernels.exchange import Bf16Exchange, Q80Exchange
+from dllama_py.kernels.program import Kernel
 from dllama_py.kernels.team import Team
+from dllama_py.model.all_reduce import AllReduce
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers
@@ -24,16 +25,10 @@ from dllama_py.progress import Progress, Work
 from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Weights
-from dllama_py.transport.codecs import Codec, PlainCodec
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
-from dllama_py.transport.tree import TreeAllReduce
 
-_EXCHANGES: dict[str, tuple[int, Callable[[], Codec]]] = {
-    "f32": (KEEP_F32, PlainCodec),
-    "bf16": (ROUND_BF16, Bf16Exchange),
-    "q80": (ROUND_Q80, Q80Exchange),
-}
+_ROUNDINGS = {"f32": KEEP_F32, "bf16": ROUND_BF16, "q80": ROUND_Q80}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +69,14 @@ def _load(
     with agreed(comm):
         weights, buffers, cache = _reserve(orders, shard, comm.hosts[comm.rank], team.n_threads)
     rope = shared_tables(config, orders.context, comm)
-    rounding, codec = _EXCHANGES[orders.exchange]
+    rounding = _ROUNDINGS[orders.exchange]
     layers = Layers(config, weights, buffers, cache, rope, rounding)
-    compile_s = _compile(layers, comm, on_progress)
+    all_reduce = AllReduce(comm.wire, comm, buffers.sum, buffers.n_rows[1:], rounding) if comm.size > 1 else None
+    compile_s = _compile(kernels_of(layers, all_reduce), comm, on_progress)
     if checkpoint is None:
         receive(comm, shard, weights, orders.kinds)
     else:
         distribute(checkpoint, comm, shards, weights, orders.kinds, on_progress)
-    all_reduce = TreeAllReduce(comm, codec(), orders.chunk_rows * config.width) if comm.size > 1 else None
     model = RankModel(layers, buffers, cache, team, all_reduce)
     return LoadedRank(model, weights, compile_s)
 
@@ -101,10 +96,10 @@ def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[W
         ) from error
 
 
-def _compile(layers: Layers, comm: Comm, on_progress: Progress) -> float:
+def _compile(kernels: Sequence[Kernel], comm: Comm, on_progress: Progress) -> float:
     """Everything that the model runs, on all hosts, before weights travel; seconds that this rank needed."""
     started = time.perf_counter()
-    warm_up(kernels_of(layers), on_progress)
+    warm_up(kernels, on_progress)
     seconds = time.perf_counter() - started
     _wait_for_all(comm, on_progress)
     return seconds

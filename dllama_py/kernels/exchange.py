@@ -1,14 +1,21 @@
-"""Partial sums on the wire in bf16 and q80: the fast codecs of the tree all-reduce.
+"""Partial sums on the wire: encoding, and adding what came, by docs/arithmetic.md, "Sums that cross nodes".
 
-They fulfil `transport`'s Codec by the rules of docs/arithmetic.md, "Sums that cross nodes". Values arrive rounded, so
-encoding is exact.
+A vector is cut in halves, the halves again, and so on, at borders between blocks of 32. A span is a piece of it:
+`level` says how often the vector was cut, bit k of `path` whether the k-th cut kept the upper part.
+Values that are encoded are rounded to the format already, so encoding is exact.
 """
 
-from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType
-from dllama_py.kernels.compiled import compiled
-from dllama_py.kernels.elementary import ROUND_BF16, ROUND_Q80, block_scale, codes_of, store_rounded
+from typing import Any
+
+from numba import njit
+
+from dllama_py.blocks import BLOCK, FloatType
+from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80, block_scale, codes_of, store_rounded
+from dllama_py.kernels.layout import F32_BLOCK_BYTES
+from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.vectors import (
     add_f32,
+    get_i64,
     load_bf16,
     load_f32,
     load_i8,
@@ -22,89 +29,108 @@ from dllama_py.kernels.vectors import (
     widen_half_at,
     write_half,
 )
+from dllama_py.kernels.words import Words
 
-Q80_BYTES = FloatType.Q80.block_bytes  # a half scale, then 32 signed bytes
-
-
-class Bf16Exchange:
-    """Two bytes a value."""
-
-    is_plain = False
-
-    def wire_bytes(self, n_values: int, /) -> int:
-        return 2 * n_values
-
-    def encode(self, values: Floats, wire: Bytes, /) -> None:
-        _encode_bf16(values.ctypes.data, wire.ctypes.data, values.size)
-
-    def decode(self, wire: Bytes, values: Floats, /) -> None:
-        _decode_bf16(wire.ctypes.data, values.ctypes.data, values.size)
-
-    def add(self, values: Floats, received: Bytes, /) -> None:
-        _add_bf16(values.ctypes.data, received.ctypes.data, values.size)
+BF16_BYTES, Q80_BYTES = FloatType.BF16.n_bytes(BLOCK), FloatType.Q80.n_bytes(BLOCK)  # of a block of 32
+WIRE_BLOCK_BYTES = {KEEP_F32: F32_BLOCK_BYTES, ROUND_BF16: BF16_BYTES, ROUND_Q80: Q80_BYTES}
 
 
-class Q80Exchange:
-    """34 bytes for 32 values."""
-
-    is_plain = False
-
-    def wire_bytes(self, n_values: int, /) -> int:
-        return n_values // BLOCK * Q80_BYTES
-
-    def encode(self, values: Floats, wire: Bytes, /) -> None:
-        _encode_q80(values.ctypes.data, wire.ctypes.data, values.size)
-
-    def decode(self, wire: Bytes, values: Floats, /) -> None:
-        _decode_q80(wire.ctypes.data, values.ctypes.data, values.size)
-
-    def add(self, values: Floats, received: Bytes, /) -> None:
-        _add_q80(values.ctypes.data, received.ctypes.data, values.size)
+@njit(error_model="numpy")
+def span_start(n_blocks: int, level: int, path: int) -> Any:
+    """First block of a span of a vector of so many blocks."""
+    start, end = 0, n_blocks
+    for cut in range(level):
+        middle = start + (end - start) // 2
+        if path >> cut & 1:
+            start = middle
+        else:
+            end = middle
+    return start
 
 
-@compiled("void(intp, intp, intp)")
-def _encode_bf16(values: int, wire: int, n: int) -> None:
-    for i in range(0, n, 16):
-        store_bf16(wire + 2 * i, load_f32(values + 4 * i))
+@njit(error_model="numpy")
+def span_end(n_blocks: int, level: int, path: int) -> Any:
+    """The block after the last of a span: where the next span of its level starts."""
+    start, end = 0, n_blocks
+    for cut in range(level):
+        middle = start + (end - start) // 2
+        if path >> cut & 1:
+            start = middle
+        else:
+            end = middle
+    return end
 
 
-@compiled("void(intp, intp, intp)")
-def _decode_bf16(wire: int, values: int, n: int) -> None:
-    for i in range(0, n, 16):
-        store_f32(values + 4 * i, load_bf16(wire + 2 * i))
+class Coding(Words):
+    """Of all kernels here."""
+
+    N_ROWS = "int64 [1], rows of the step"
+    N_BLOCKS = "of a row"
+    LEVEL = "of the span"
+    PATH = "of the span"
+    VALUES = "float32 [n_rows, n_blocks * 32]"
+    WIRE = "uint8 [n_rows * n_blocks * block bytes]"
+    ROUNDING = "elementary.KEEP_F32, ROUND_BF16 or ROUND_Q80"
 
 
-@compiled("void(intp, intp, intp)")
-def _add_bf16(values: int, wire: int, n: int) -> None:
-    for i in range(0, n, BLOCK):
-        a = add_f32(load_f32(values + 4 * i), load_bf16(wire + 2 * i))
-        b = add_f32(load_f32(values + 4 * i + 64), load_bf16(wire + 2 * i + 32))
-        store_rounded(a, b, ROUND_BF16, values + 4 * i)
+@njit(error_model="numpy")
+def shared_blocks(args: int, thread: int, threads: int) -> tuple[Any, Any]:
+    """The blocks of the span that fall to a thread."""
+    n_blocks = get_i64(argument(args, Coding.N_ROWS)) * argument(args, Coding.N_BLOCKS)
+    level, path = argument(args, Coding.LEVEL), argument(args, Coding.PATH)
+    start = span_start(n_blocks, level, path)
+    first, end = share(span_end(n_blocks, level, path) - start, thread, threads)
+    return start + first, start + end
 
 
-@compiled("void(intp, intp, intp)")
-def _encode_q80(values: int, wire: int, n: int) -> None:
-    for block in range(n // BLOCK):
-        a, b = load_f32(values + 128 * block), load_f32(values + 128 * block + 64)
-        at, scale = wire + Q80_BYTES * block, block_scale(a, b)
-        write_half(at, scale)
-        store_i8(at + 2, to_i32(codes_of(a, scale)))
-        store_i8(at + 18, to_i32(codes_of(b, scale)))
+@kernel(Coding)
+def encode(args: int, thread: int, threads: int) -> None:
+    """Values to the wire, for the formats that are not float32 as it is."""
+    first, end = shared_blocks(args, thread, threads)
+    is_q80 = argument(args, Coding.ROUNDING) == ROUND_Q80
+    for block in range(first, end):
+        x = argument(args, Coding.VALUES) + F32_BLOCK_BYTES * block
+        a, b = load_f32(x), load_f32(x + 64)
+        if is_q80:
+            at, scale = argument(args, Coding.WIRE) + Q80_BYTES * block, block_scale(a, b)
+            write_half(at, scale)
+            store_i8(at + 2, to_i32(codes_of(a, scale)))
+            store_i8(at + 18, to_i32(codes_of(b, scale)))
+        else:
+            at = argument(args, Coding.WIRE) + BF16_BYTES * block
+            store_bf16(at, a)
+            store_bf16(at + 32, b)
 
 
-@compiled("void(intp, intp, intp)")
-def _decode_q80(wire: int, values: int, n: int) -> None:
-    for block in range(n // BLOCK):
-        at, scale = wire + Q80_BYTES * block, splat_f32(widen_half_at(wire + Q80_BYTES * block))
-        store_f32(values + 128 * block, mul_f32(scale, to_f32(load_i8(at + 2))))
-        store_f32(values + 128 * block + 64, mul_f32(scale, to_f32(load_i8(at + 18))))
+@njit(forceinline=True)
+def received_half(wire: int, block: int, half: int, rounding: int) -> Any:
+    """16 values of a block of the wire: its first (half 0) or its last."""
+    if rounding == ROUND_Q80:
+        at = wire + Q80_BYTES * block
+        return mul_f32(splat_f32(widen_half_at(at)), to_f32(load_i8(at + 2 + 16 * half)))
+    if rounding == ROUND_BF16:
+        return load_bf16(wire + BF16_BYTES * block + 32 * half)
+    return load_f32(wire + F32_BLOCK_BYTES * block + 64 * half)
 
 
-@compiled("void(intp, intp, intp)")
-def _add_q80(values: int, wire: int, n: int) -> None:
-    for block in range(n // BLOCK):
-        at, scale = wire + Q80_BYTES * block, splat_f32(widen_half_at(wire + Q80_BYTES * block))
-        x = values + 128 * block
-        a = add_f32(load_f32(x), mul_f32(scale, to_f32(load_i8(at + 2))))
-        b = add_f32(load_f32(x + 64), mul_f32(scale, to_f32(load_i8(at + 18))))
-        store_rounded(a, b, ROUND_Q80, x)
+@kernel(Coding)
+def decode(args: int, thread: int, threads: int) -> None:
+    """The wire to values."""
+    first, end = shared_blocks(args, thread, threads)
+    rounding, wire = argument(args, Coding.ROUNDING), argument(args, Coding.WIRE)
+    for block in range(first, end):
+        x = argument(args, Coding.VALUES) + F32_BLOCK_BYTES * block
+        store_f32(x, received_half(wire, block, 0, rounding))
+        store_f32(x + 64, received_half(wire, block, 1, rounding))
+
+
+@kernel(Coding)
+def add_received(args: int, thread: int, threads: int) -> None:
+    """values = round(values + received); the sum of two does not depend on which of them is one's own."""
+    first, end = shared_blocks(args, thread, threads)
+    rounding, wire = argument(args, Coding.ROUNDING), argument(args, Coding.WIRE)
+    for block in range(first, end):
+        x = argument(args, Coding.VALUES) + F32_BLOCK_BYTES * block
+        a = add_f32(load_f32(x), received_half(wire, block, 0, rounding))
+        b = add_f32(load_f32(x + 64), received_half(wire, block, 1, rounding))
+        store_rounded(a, b, rounding, x)

@@ -16,6 +16,7 @@ import numpy as np
 from llvmlite import ir
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import meet
 from dllama_py.kernels.code_cache import compiling
@@ -85,11 +86,13 @@ class Instruction:
 
 
 class Program:
-    """Instructions ready to run."""
+    """Instructions ready to run. A kernel that makes the word `halt` anything but 0 ends it at the next barrier."""
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[Instruction], halt: NDArray[np.int64] | None = None) -> None:
         assert instructions and instructions[-1].barrier, "a program ends with a barrier"
         self.instructions = tuple(instructions)
+        self.halt = np.zeros(1, np.int64) if halt is None else halt
+        self.halt_address: int = self.halt.ctypes.data
         self.words = np.array([i.words() for i in instructions], np.int64).reshape(-1, WORDS)
         self.address: int = self.words.ctypes.data  # asked for once; numpy takes microseconds to tell it
 
@@ -126,11 +129,13 @@ def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
     return n_items * thread // threads, n_items * (thread + 1) // threads
 
 
-@compiled("void(intp, intp, intp, intp, intp)")
-def run_program(program: int, n_instructions: int, barrier: int, thread: int, threads: int) -> None:
+@compiled("void(intp, intp, intp, intp, intp, intp)")
+def run_program(program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int) -> None:
     """One thread's walk through a program; all threads of the team call it with the same program."""
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
         call_kernel(get_i64(instruction), instruction + 16, thread, threads)
         if get_i64(instruction + 8) != 0:
             meet(barrier, threads)
+            if get_i64(halt) != 0:
+                return

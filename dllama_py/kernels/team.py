@@ -13,6 +13,7 @@ import numpy as np
 
 from dllama_py.kernels.barrier import (
     JOB,
+    JOB_HALT,
     JOB_LENGTH,
     JOB_PROGRAM,
     SPINS_BEFORE_YIELD,
@@ -37,7 +38,8 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     while spins < SPINS_BEFORE_SLEEP:
         if atomic_load(state + JOB) != done:
             done += 1
-            run_program(get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH), state, thread, threads)
+            program, length = get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH)
+            run_program(program, length, get_i64(state + JOB_HALT), state, thread, threads)
             spins = 0
         pause()
         spins += 1
@@ -46,11 +48,12 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     return done
 
 
-@compiled("void(intp, intp, intp)")
-def post_job(state: int, program: int, n_instructions: int) -> None:
+@compiled("void(intp, intp, intp, intp)")
+def post_job(state: int, program: int, n_instructions: int, halt: int) -> None:
     """Hands a program to the helpers; the one before has ended, as every program ends with a barrier."""
     set_i64(state + JOB_PROGRAM, program)
     set_i64(state + JOB_LENGTH, n_instructions)
+    set_i64(state + JOB_HALT, halt)
     atomic_add(state + JOB, 1)
 
 
@@ -79,11 +82,11 @@ class Team:
         """Runs a program to its end on all threads."""
         started = time.perf_counter()
         if self._helpers:
-            post_job(self._state, program.address, len(program))
+            post_job(self._state, program.address, len(program), program.halt_address)
             if self._n_asleep:
                 with self._wake:
                     self._wake.notify_all()
-        run_program(program.address, len(program), self._state, 0, self.n_threads)
+        run_program(program.address, len(program), program.halt_address, self._state, 0, self.n_threads)
         self.seconds += time.perf_counter() - started
 
     def close(self) -> None:

@@ -16,9 +16,11 @@ from dllama_py.kernels.memory import read_stream
 from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model import llama, qwen3, qwen3_moe
+from dllama_py.model.all_reduce import NEVER, AllReduce
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Layers, Part
+from dllama_py.wire import WireWord
 
 PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
     Arch.LLAMA: llama.layer,
@@ -27,8 +29,6 @@ PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
 }
 
 READ_TRIES = 5
-
-AllReduce = Callable[[NDArray[np.float32]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Step:
 
 
 class RankModel:
-    """Programs, ready to run. `all_reduce` adds float32 vectors over the ranks in place; None on one rank."""
+    """Programs, ready to run. `all_reduce` adds `buffers.sum` over the ranks; None on one rank."""
 
     def __init__(
         self, layers: Layers, buffers: Buffers, cache: KvCache, team: Team, all_reduce: AllReduce | None
@@ -58,27 +58,32 @@ class RankModel:
         self.buffers = buffers
         self.cache = cache
         self._team = team
-        self._all_reduce = all_reduce or _alone
-        self._segments = [Program(part) for part in _segments(layers, joined=all_reduce is None)]
+        self._wire = all_reduce.wire if all_reduce else None
+        halt = self._wire.words[WireWord.TROUBLE :] if self._wire else None
+        self._long_from_rows = -(-all_reduce.long_from_values // self.config.width) if all_reduce else NEVER
+        self._short = Program(_instructions(layers, all_reduce.doubling if all_reduce else _alone), halt)
+        self._long = self._short
+        if all_reduce and self._long_from_rows <= buffers.max_rows:
+            self._long = Program(_instructions(layers, all_reduce.halving_and_doubling), halt)
         self._head = Program(layers.head())
 
     def forward(self, step: Step) -> NDArray[np.float32]:
-        """Logits float32 [W, rows of the vocabulary here]; `buffers.x` holds the embedded rows [T, D]."""
+        """Logits float32 [W, rows of the vocabulary here]; `buffers.x` holds the embedded rows [T, D].
+
+        ClusterError if an exchange fails or another rank is lost.
+        """
         self._set(step)
-        sums = self.buffers.sum[: len(step.slots)].reshape(-1)
-        *summing, last = self._segments
-        for segment in summing:
-            self._team.run(segment)
-            self._all_reduce(sums)
-        self._team.run(last)
+        self._team.run(self._long if len(step.slots) >= self._long_from_rows else self._short)
+        if self._wire and self._wire[WireWord.TROUBLE]:
+            raise self._wire.explain()
         if len(step.wanted):
             self._team.run(self._head)
         return self.buffers.logits[: len(step.wanted)]
 
     @property
     def kernel_seconds(self) -> float:
-        """Spent in compiled programs so far."""
-        return self._team.seconds
+        """Spent in compiled programs so far, without the exchanges in them."""
+        return self._team.seconds - (1e-9 * self._wire[WireWord.NANOSECONDS] if self._wire else 0)
 
     def read_seconds(self, n_bytes: int, ready: Callable[[], None]) -> list[float]:
         """Of some streams over fresh memory; `ready` returns when all ranks have come there."""
@@ -107,24 +112,23 @@ class RankModel:
             b.rows[row] = position, self.cache.table_address(slot)
 
 
-def _alone(sums: NDArray[np.float32]) -> None:
+def _alone() -> Iterator[Instruction]:
     """One rank's sums are all there is."""
+    return iter(())
 
 
-def kernels_of(layers: Layers) -> list[Kernel]:
+def kernels_of(layers: Layers, all_reduce: AllReduce | None) -> list[Kernel]:
     """All kernels that a model of these layers runs, each once; nothing is compiled yet."""
-    instructions = [*layers.head(), *(i for segment in _segments(layers, joined=True) for i in segment)]
+    exchanges = [*all_reduce.doubling(), *all_reduce.halving_and_doubling()] if all_reduce else []
+    instructions = [*layers.head(), *_instructions(layers, _alone), *exchanges]
     return list({instruction.kernel.name: instruction.kernel for instruction in instructions}.values())
 
 
-def _segments(layers: Layers, joined: bool) -> list[list[Instruction]]:
-    """Instructions between exchanges; all in one where nobody exchanges."""
+def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]]) -> list[Instruction]:
+    """All layers, with the exchanges in their places."""
     page = PAGES[layers.config.arch]
-    segments: list[list[Instruction]] = [[]]
+    instructions: list[Instruction] = []
     for number in range(layers.config.n_layers):
         for part in page(layers, number):
-            if isinstance(part, Instruction):
-                segments[-1].append(part)
-            elif not joined:
-                segments.append([])
-    return segments
+            instructions += [part] if isinstance(part, Instruction) else exchange()
+    return instructions

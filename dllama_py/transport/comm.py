@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 from numpy.typing import NDArray
 
 from dllama_py.errors import ClusterError
+from dllama_py.wire import Wire
 
 Buffer = NDArray[Any]
 
@@ -32,6 +33,10 @@ class Comm(Protocol):
     @property
     def hosts(self) -> tuple[str, ...]:
         """Host name of every rank."""
+
+    @property
+    def wire(self) -> Wire:
+        """By which compiled code exchanges messages itself; as `exchange`, they belong to a step."""
 
     def send(self, buffer: Buffer, to: int) -> None:
         """Hand over the buffer; it may be changed afterwards."""
@@ -70,6 +75,10 @@ class SoloComm:
 
     def __init__(self) -> None:
         self.hosts = (socket.gethostname(),)
+
+    @property
+    def wire(self) -> Wire:
+        raise ValueError("nobody to exchange with in a world of 1")
 
     def send(self, buffer: Buffer, to: int) -> None:
         raise ValueError(f"rank {to} does not exist in a world of 1")

@@ -1,4 +1,4 @@
-"""A Comm that counts what passes through it: bytes of this rank and seconds spent in messages."""
+"""A Comm that counts what passes through it and through its wire: bytes of this rank, seconds spent in messages."""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from dllama_py.transport.comm import Buffer, Comm
+from dllama_py.wire import Wire, WireWord
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,14 @@ class Traffic:
     seconds: float = 0.0
     messages: int = 0
 
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            self.sent_bytes + other.sent_bytes,
+            self.received_bytes + other.received_bytes,
+            self.seconds + other.seconds,
+            self.messages + other.messages,
+        )
+
     def __sub__(self, earlier: "Traffic") -> "Traffic":
         return Traffic(
             self.sent_bytes - earlier.sent_bytes,
@@ -24,6 +33,16 @@ class Traffic:
             self.seconds - earlier.seconds,
             self.messages - earlier.messages,
         )
+
+
+def traffic_of(wire: Wire) -> Traffic:
+    """What compiled code has exchanged."""
+    return Traffic(
+        wire[WireWord.SENT_BYTES],
+        wire[WireWord.RECEIVED_BYTES],
+        wire[WireWord.NANOSECONDS] * 1e-9,
+        wire[WireWord.MESSAGES],
+    )
 
 
 class MeteredComm:
@@ -44,7 +63,12 @@ class MeteredComm:
 
     @property
     def traffic(self) -> Traffic:
-        return Traffic(self._sent_bytes, self._received_bytes, self._seconds, self._messages)
+        own = Traffic(self._sent_bytes, self._received_bytes, self._seconds, self._messages)
+        return own + traffic_of(self._comm.wire) if self.size > 1 else own
+
+    @property
+    def wire(self) -> Wire:
+        return self._comm.wire
 
     def _count(self, sent_bytes: int, received_bytes: int, started: float | None = None) -> None:
         self._sent_bytes += sent_bytes

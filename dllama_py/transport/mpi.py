@@ -9,10 +9,11 @@ rank that is itself waiting gives; so only a rank that neither waits nor comes i
 ones between it and others are not. Loading, compiling and idling may take any time.
 """
 
+import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Concatenate, NoReturn, ParamSpec
 
 import mpi4py
@@ -21,6 +22,8 @@ import numpy as np
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, PeerLost
 from dllama_py.transport.silence import PATIENCE, Silence, patience_of
+from dllama_py.transport.wires import make_wire
+from dllama_py.wire import Trouble, Wire, WireWord
 
 mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the library its locks
 
@@ -35,7 +38,17 @@ TAG, ASK, ANSWER = 7, 8, 9
 POLLS_PER_LOOK = 64
 MISMATCH = "the ranks run different programs or settings; install the same version on every host"
 
+TOO_LONG = f"a message came that is longer than expected: {MISMATCH}"
+
 Arguments = ParamSpec("Arguments")
+
+
+def _lost_touch(where: str, reason: str) -> str:
+    return f"lost touch with another rank during {where}: {reason.splitlines()[0]}"
+
+
+def _wrong_length(source: int, received: int, expected: int) -> ClusterError:
+    return ClusterError(f"rank {source} sent {received} bytes where {expected} were expected: {MISMATCH}")
 
 
 def _explained(
@@ -49,9 +62,8 @@ def _explained(
             method(self, *args, **kwargs)
         except MPI.Exception as error:
             if error.Get_error_class() == MPI.ERR_TRUNCATE:
-                raise ClusterError(f"a message came that is longer than expected: {MISMATCH}") from error
-            reason = error.Get_error_string().splitlines()[0]
-            raise PeerLost(f"lost touch with another rank during {method.__name__}: {reason}") from error
+                raise ClusterError(TOO_LONG) from error
+            raise PeerLost(_lost_touch(method.__name__, error.Get_error_string())) from error
 
     return call
 
@@ -67,10 +79,40 @@ class MpiComm:
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
         self._is_in_step = False
+        self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
         self._sign = bytearray(1)  # the content of questions and answers, which says nothing
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
         self.hosts = self._gather_hosts()
+
+    @cached_property
+    def wire(self) -> Wire:
+        return make_wire(
+            ctypes.CDLL(MPI.__file__),  # and what it is linked with
+            {
+                WireWord.WORLD: MPI._handleof(self._world),
+                WireWord.BYTE: MPI._handleof(MPI.BYTE),
+                WireWord.TAG: TAG,
+            },
+            self._look_for_compiled_code,
+            self._explain,
+        )
+
+    def _look_for_compiled_code(self, partner: int) -> None:
+        self._is_in_step = True
+        waited_for = (self.wire[WireWord.MESSAGES], partner)
+        if waited_for != self._waited_for:
+            self._waited_for, self._silence = waited_for, Silence()
+        self._look_round(self._silence, partner)
+
+    def _explain(self, wire: Wire) -> ClusterError:
+        """Of a failed call, or a message of another length."""
+        detail = wire[WireWord.DETAIL]
+        if wire[WireWord.TROUBLE] == Trouble.LENGTH:
+            return _wrong_length(wire[WireWord.PARTNER], detail, wire[WireWord.EXPECTED])
+        if MPI.Get_error_class(detail) == MPI.ERR_TRUNCATE:
+            return ClusterError(TOO_LONG)
+        return PeerLost(_lost_touch("exchange", MPI.Get_error_string(detail)))
 
     def _gather_hosts(self) -> tuple[str, ...]:
         name = np.array(MPI.Get_processor_name().encode(), f"S{NAME_BYTES}")
@@ -143,10 +185,7 @@ class MpiComm:
 
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self._status.Get_count(MPI.BYTE)) != expected_bytes:
-            raise ClusterError(
-                f"rank {self._status.Get_source()} sent {received} bytes where {expected_bytes} were expected: "
-                f"{MISMATCH}"
-            )
+            raise _wrong_length(self._status.Get_source(), received, expected_bytes)
 
     def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
         """Until the request is done, leaving the core to whoever else wants it."""

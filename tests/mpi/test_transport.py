@@ -8,38 +8,59 @@ import pytest
 from dllama_py.errors import ClusterError, InputError
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import AgreedFailure, agreed
-from dllama_py.transport.metered import MeteredComm, Traffic
+from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.mpi import MpiComm
-from dllama_py.transport.tree import TreeAllReduce
-from tests.support.codecs import CODECS
+from dllama_py.wire import WireWord
+from tests.support.all_reduce import ReadyAllReduce, Way, all_reduced
 from tests.support.tree import naive_tree, parts_of_ranks
 
 pytestmark = pytest.mark.mpi
 
 LENGTHS = (32, 64, 576, 1024, 4128, 16384, 100_000)
-SHORT, LONG = 10**9, 0
+WAYS: list[Way] = ["doubling", "halving_and_doubling"]
 
 
 @pytest.mark.parametrize("exchange", ["f32", "bf16", "q80"])
-@pytest.mark.parametrize("long_from", [SHORT, LONG])
-def test_all_reduce_gives_the_bits_of_the_naive_tree(comm: Comm, exchange: str, long_from: int) -> None:
-    all_reduce = TreeAllReduce(comm, CODECS[exchange], max(LENGTHS), long_from)
+@pytest.mark.parametrize("way", WAYS)
+def test_all_reduce_gives_the_bits_of_the_naive_tree(comm: Comm, exchange: str, way: Way) -> None:
     for n_values in LENGTHS:
         parts = parts_of_ranks(comm.size, n_values, exchange)
-        values = parts[comm.rank].copy()
-        all_reduce(values)
-        assert values.tobytes() == naive_tree(parts, exchange).tobytes(), n_values
+        summed = all_reduced(comm, parts[comm.rank], exchange, way)
+        assert summed.tobytes() == naive_tree(parts, exchange).tobytes(), n_values
 
 
 @pytest.mark.mpi(sizes=(4,))
-@pytest.mark.parametrize("long_from", [SHORT, LONG])
-def test_neighbours_first_a_thousand_times(comm: Comm, long_from: int) -> None:
-    own = np.full(256, (1e8, 1, -1e8, 1)[comm.rank], np.float32)
-    all_reduce = TreeAllReduce(comm, CODECS["f32"], 256, long_from)
+@pytest.mark.parametrize("way", WAYS)
+def test_neighbours_first_a_thousand_times(comm: Comm, way: Way) -> None:
+    all_reduce = ReadyAllReduce(comm, 256, "f32", way)
     for _ in range(int(os.environ.get("DLLAMA_SOAK_ROUNDS", "1000"))):
-        values = own.copy()
-        all_reduce(values)
-        assert not values.any()  # left to right by rank it would be 1
+        all_reduce.values[...] = (1e8, 1, -1e8, 1)[comm.rank]
+        all_reduce()
+        assert not all_reduce.values.any()  # left to right by rank it would be 1
+
+
+@pytest.mark.mpi(sizes=(2, 4, 8))
+@pytest.mark.parametrize(("expected", "finding"), [(64, "longer than expected"), (160, "512 bytes where 640 were")])
+def test_compiled_code_finds_a_message_of_another_length(comm: Comm, expected: int, finding: str) -> None:
+    """Odd ranks expect what even ones do not send."""
+    own = MpiComm()  # whose wire the trouble does not outlive
+    if comm.rank % 2 == 0:
+        own.exchange(np.zeros(128, np.float32), np.empty(expected, np.float32), comm.rank ^ 1)
+        return
+    with pytest.raises(ClusterError, match=f"{finding}.*the ranks run different programs or settings"):
+        ReadyAllReduce(own, expected, "f32", "doubling")()
+
+
+@pytest.mark.mpi(sizes=(2, 4, 8))
+def test_compiled_code_gives_up_a_rank_without_a_sign_of_life(comm: Comm) -> None:
+    hasty = MpiComm(patience_s=0.5)
+    if comm.rank == 1:
+        time.sleep(1.5)
+        comm.exchange(np.zeros(32, np.float32), np.empty(32, np.float32), 0)
+    elif comm.rank == 0:
+        with pytest.raises(ClusterError, match="no sign of life from rank 1 on .* for"):
+            ReadyAllReduce(hasty, 32, "f32", "doubling")()
+    comm.barrier()
 
 
 @pytest.mark.mpi(sizes=(2, 4, 8))
@@ -116,15 +137,14 @@ def test_every_rank_knows_all_hosts(comm: Comm) -> None:
 @pytest.mark.mpi(sizes=(2, 4))
 def test_traffic_is_counted(comm: Comm) -> None:
     metered = MeteredComm(comm)
-    values = np.ones(1024, np.float32)
-    all_reduce = TreeAllReduce(metered, CODECS["q80"], 1024, SHORT)
+    all_reduce = ReadyAllReduce(metered, 1024, "q80", "doubling")
     before = metered.traffic
-    all_reduce(values)
+    all_reduce()
     used = metered.traffic - before
     steps = {2: 1, 4: 2}[comm.size]
     assert (used.sent_bytes, used.received_bytes, used.messages) == (steps * 1088, steps * 1088, steps)
     assert 0 < used.seconds < 10
-    assert before == Traffic()
+    assert used.seconds == pytest.approx(1e-9 * comm.wire[WireWord.NANOSECONDS] - before.seconds)
 
 
 @pytest.mark.mpi(sizes=(2, 4))

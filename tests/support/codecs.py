@@ -3,20 +3,48 @@
 The rules are in docs/arithmetic.md, "Sums that cross nodes".
 """
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, widen_bf16
-from dllama_py.transport.codecs import Codec, PlainCodec
 
 SMALLEST_NORMAL = np.float32(2.0**-126)
 LARGEST_HALF = np.float32(65504)
 
 
+class Codec(Protocol):
+    """Values are float32 [n], whole blocks, rounded to the format already; the wire is uint8 [wire_bytes(n)]."""
+
+    def wire_bytes(self, n_values: int, /) -> int: ...
+
+    def encode(self, values: Floats, wire: Bytes, /) -> None: ...
+
+    def decode(self, wire: Bytes, values: Floats, /) -> None: ...
+
+    def add(self, values: Floats, received: Bytes, /) -> None:
+        """values = round(values + decoded received)."""
+
+
+class PlainCodec:
+    """float32 as it is."""
+
+    def wire_bytes(self, n_values: int, /) -> int:
+        return 4 * n_values
+
+    def encode(self, values: Floats, wire: Bytes, /) -> None:
+        wire[...] = values.view(np.uint8)
+
+    def decode(self, wire: Bytes, values: Floats, /) -> None:
+        values[...] = wire.view(np.float32)
+
+    def add(self, values: Floats, received: Bytes, /) -> None:
+        values += received.view(np.float32)
+
+
 class Bf16Codec:
     """The upper half of a float32, rounded to nearest even."""
-
-    is_plain = False
 
     def wire_bytes(self, n_values: int, /) -> int:
         return 2 * n_values
@@ -33,8 +61,6 @@ class Bf16Codec:
 
 class Q80Codec:
     """Blocks of 32 with a half scale, the layout of ggml's Q8_0."""
-
-    is_plain = False
 
     def wire_bytes(self, n_values: int, /) -> int:
         return n_values // BLOCK * FloatType.Q80.block_bytes

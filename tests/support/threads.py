@@ -1,16 +1,67 @@
 """A world whose ranks are threads of the test: the distributed laws run in plain pytest, without MPI."""
 
+import ctypes
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from dllama_py.transport.comm import Buffer, Comm
+from dllama_py.transport.wires import make_wire
+from dllama_py.wire import Wire, WireWord
 
 Result = TypeVar("Result")
 DEADLINE_S = 60.0
+
+
+class ThreadLibrary:
+    """MPI's four functions over the mail of one rank, for compiled code to call; a request is the sender or NOBODY."""
+
+    NOBODY = -1
+
+    def __init__(self, comm: "ThreadComm") -> None:
+        self._comm = comm
+        self._receiving: dict[int, tuple[int, int]] = {}  # source -> buffer, bytes
+        self._received_bytes = 0
+        word, number = ctypes.c_int64, ctypes.c_int
+        post = ctypes.CFUNCTYPE(number, word, word, word, word, word, word, ctypes.POINTER(word))
+        self.MPI_Isend = post(self._isend)
+        self.MPI_Irecv = post(self._irecv)
+        self.MPI_Test = ctypes.CFUNCTYPE(number, ctypes.POINTER(word), ctypes.POINTER(number), word)(self._test)
+        self.MPI_Get_count = ctypes.CFUNCTYPE(number, word, word, ctypes.POINTER(number))(self._get_count)
+
+    def _isend(self, buffer: int, n_bytes: int, kind: int, to: int, tag: int, world: int, request: Any) -> int:
+        message = np.frombuffer(ctypes.string_at(buffer, n_bytes), np.uint8)
+        self._comm.send(message, to)
+        request[0] = self.NOBODY
+        return 0
+
+    def _irecv(self, buffer: int, n_bytes: int, kind: int, source: int, tag: int, world: int, request: Any) -> int:
+        self._receiving[source] = buffer, n_bytes
+        request[0] = source
+        return 0
+
+    def _test(self, request: Any, flag: Any, status: int) -> int:
+        flag[0] = 1
+        if request[0] == self.NOBODY:
+            return 0
+        try:
+            message = self._comm.mail_from(request[0]).get_nowait()
+        except queue.Empty:
+            flag[0] = 0
+            return 0
+        buffer, n_bytes = self._receiving.pop(request[0])
+        self._received_bytes = message.nbytes
+        ctypes.memmove(buffer, message.tobytes(), min(n_bytes, message.nbytes))
+        return 0
+
+    def _get_count(self, status: int, kind: int, count: Any) -> int:
+        count[0] = self._received_bytes
+        return 0
 
 
 class ThreadComm:
@@ -24,6 +75,20 @@ class ThreadComm:
         self.hosts = ("here",) * size
         self._mail = mail
         self._meeting = meeting
+
+    @cached_property
+    def wire(self) -> Wire:
+        started = time.monotonic()
+
+        def look_round(partner: int) -> None:
+            if self._meeting.broken or time.monotonic() - started > DEADLINE_S:
+                raise TimeoutError(f"rank {self.rank} waits for {partner}")
+
+        self._library = ThreadLibrary(self)
+        return make_wire(self._library, {WireWord.TAG: 7}, look_round, _explain)
+
+    def mail_from(self, source: int) -> "queue.Queue[Buffer]":
+        return self._mail[source][self.rank]
 
     def send(self, buffer: Buffer, to: int) -> None:
         assert buffer.flags.c_contiguous
@@ -64,6 +129,10 @@ class ThreadComm:
     def abort(self, code: int) -> NoReturn:
         self._meeting.abort()
         raise SystemExit(code)
+
+
+def _explain(wire: Wire) -> BaseException:
+    return AssertionError(f"trouble {wire.words[WireWord.TROUBLE :][:4]}")
 
 
 def run_ranks(size: int, work: Callable[[Comm], Result]) -> list[Result]:

@@ -60,7 +60,6 @@ def test_one_process_needs_neither_mpi4py_nor_numba() -> None:
     program = (
         "import sys; sys.modules['mpi4py'] = sys.modules['numba'] = None\n"
         "from dllama_py.transport.world import joined_world\n"
-        "from dllama_py.transport.tree import TreeAllReduce\n"
         "print(joined_world({}).__enter__().size)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

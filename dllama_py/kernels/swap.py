@@ -1,0 +1,153 @@
+"""Two ranks swap vectors in the middle of a program: MPI is called from compiled code, by addresses in a wire's table.
+
+So a token is one program on any number of ranks. The caller's thread talks, the other threads of the rank wait at
+the barrier that follows. A failure is written into the table, which ends the program at that barrier.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+
+from dllama_py.kernels.barrier import pause, sched_yield
+from dllama_py.kernels.clock import now_ns
+from dllama_py.kernels.codegen import I32, I64, define
+from dllama_py.kernels.exchange import span_end, span_start
+from dllama_py.kernels.program import argument, kernel
+from dllama_py.kernels.vectors import get_i32, get_i64, set_i64
+from dllama_py.kernels.words import Words
+from dllama_py.wire import Trouble, WireWord
+
+POLLS_BEFORE_YIELD = 64  # a few microseconds; then the CPU is offered to whoever has none
+POLLS_PER_GLANCE = 64  # at the clock
+LOOK_EVERY_NS = 5_000_000
+
+
+def _call(builder: Any, function: Any, *arguments: Any) -> Any:
+    """A C function that returns int. Narrower arguments stand in the low bits of their 64-bit registers."""
+    kind = ir.FunctionType(I32, [I64] * len(arguments)).as_pointer()
+    return builder.sext(builder.call(builder.inttoptr(function, kind), arguments), I64)
+
+
+call_1 = define(types.int64, (types.intp,) * 2, _call, "call_1")
+call_3 = define(types.int64, (types.intp,) * 4, _call, "call_3")
+call_7 = define(types.int64, (types.intp,) * 8, _call, "call_7")
+
+
+@njit(error_model="numpy")
+def word(wire: int, number: int) -> Any:
+    """A word of the table."""
+    return get_i64(wire + 8 * number)
+
+
+@njit(error_model="numpy")
+def add_to(wire: int, number: int, amount: int) -> None:
+    """Adds to a total of the table."""
+    set_i64(wire + 8 * number, get_i64(wire + 8 * number) + amount)
+
+
+class Swap(Words):
+    """Spans as in exchange.py, of vectors of whole blocks."""
+
+    N_ROWS = "int64 [1], rows of the step"
+    N_BLOCKS = "of a row"
+    BLOCK_BYTES = "on the wire"
+    SENT = "uint8, the whole vector of which a span is sent"
+    SENT_LEVEL = "of the span that is sent"
+    SENT_PATH = "of the span that is sent"
+    RECEIVED = "uint8, the whole vector of which a span is received"
+    RECEIVED_LEVEL = "of the span that is received"
+    RECEIVED_PATH = "of the span that is received"
+    PARTNER = "rank"
+    WIRE = "int64 [N_WORDS], a wire's table"
+
+
+@kernel(Swap)
+def swap(args: int, thread: int, threads: int) -> None:
+    """Sends a span of one vector to the partner and receives a span of another from it."""
+    if thread != 0:
+        return
+    wire, partner = argument(args, Swap.WIRE), argument(args, Swap.PARTNER)
+    n_blocks = get_i64(argument(args, Swap.N_ROWS)) * argument(args, Swap.N_BLOCKS)
+    size = argument(args, Swap.BLOCK_BYTES)
+    level, path = argument(args, Swap.RECEIVED_LEVEL), argument(args, Swap.RECEIVED_PATH)
+    start, end = span_start(n_blocks, level, path), span_end(n_blocks, level, path)
+    coming, n_coming = argument(args, Swap.RECEIVED) + start * size, (end - start) * size
+    level, path = argument(args, Swap.SENT_LEVEL), argument(args, Swap.SENT_PATH)
+    start, end = span_start(n_blocks, level, path), span_end(n_blocks, level, path)
+    leaving, n_leaving = argument(args, Swap.SENT) + start * size, (end - start) * size
+
+    started = now_ns(wire + 8 * WireWord.CLOCK)
+    post(wire, WireWord.IRECV, coming, n_coming, partner, WireWord.RECEIVING)
+    post(wire, WireWord.ISEND, leaving, n_leaving, partner, WireWord.SENDING)
+    wait(wire, partner, WireWord.RECEIVING)
+    check_length(wire, partner, n_coming)
+    wait(wire, partner, WireWord.SENDING)
+    add_to(wire, WireWord.NANOSECONDS, now_ns(wire + 8 * WireWord.CLOCK) - started)
+    add_to(wire, WireWord.SENT_BYTES, n_leaving)
+    add_to(wire, WireWord.RECEIVED_BYTES, n_coming)
+    add_to(wire, WireWord.MESSAGES, 1)
+
+
+@njit(error_model="numpy")
+def post(wire: int, function: int, buffer: int, n_bytes: int, partner: int, request: int) -> None:
+    """Starts to send or to receive."""
+    if word(wire, WireWord.TROUBLE) != 0:
+        return
+    code = call_7(
+        word(wire, function),
+        buffer,
+        n_bytes,
+        word(wire, WireWord.BYTE),
+        partner,
+        word(wire, WireWord.TAG),
+        word(wire, WireWord.WORLD),
+        wire + 8 * request,
+    )
+    if code != 0:
+        trouble(wire, Trouble.FAILED, partner, code)
+
+
+@njit(error_model="numpy")
+def wait(wire: int, partner: int, request: int) -> None:
+    """Until the request is done, leaving the core to whoever else wants it, and looking round now and then."""
+    polls, looked = 0, 0
+    while word(wire, WireWord.TROUBLE) == 0:
+        flag, status = wire + 8 * WireWord.FLAG, wire + 8 * WireWord.STATUS
+        code = call_3(word(wire, WireWord.TEST), wire + 8 * request, flag, status)
+        if code != 0:
+            trouble(wire, Trouble.FAILED, partner, code)
+        elif get_i32(flag) != 0:
+            return
+        polls += 1
+        pause()
+        if polls > POLLS_BEFORE_YIELD:
+            sched_yield()
+        if polls % POLLS_PER_GLANCE == 0:
+            now = now_ns(wire + 8 * WireWord.CLOCK)
+            if looked == 0:
+                looked = now
+            elif now - looked > LOOK_EVERY_NS:
+                looked = now
+                if call_1(word(wire, WireWord.LOOK_ROUND), partner) != 0:
+                    trouble(wire, Trouble.GIVEN_UP, partner, 0)
+
+
+@njit(error_model="numpy")
+def check_length(wire: int, partner: int, expected: int) -> None:
+    """A message of another length comes from another program."""
+    if word(wire, WireWord.TROUBLE) != 0:
+        return
+    count = wire + 8 * WireWord.COUNT
+    call_3(word(wire, WireWord.GET_COUNT), wire + 8 * WireWord.STATUS, word(wire, WireWord.BYTE), count)
+    if get_i32(count) != expected:
+        set_i64(wire + 8 * WireWord.EXPECTED, expected)
+        trouble(wire, Trouble.LENGTH, partner, get_i32(count))
+
+
+@njit(error_model="numpy")
+def trouble(wire: int, kind: int, partner: int, detail: int) -> None:
+    """Notes why the program ends."""
+    set_i64(wire + 8 * WireWord.DETAIL, detail)
+    set_i64(wire + 8 * WireWord.PARTNER, partner)
+    set_i64(wire + 8 * WireWord.TROUBLE, kind)

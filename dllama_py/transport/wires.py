@@ -1,0 +1,57 @@
+"""Making a wire out of a C library with MPI's functions, which need not be MPI."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dllama_py.wire import Trouble, Wire, WireWord, empty_words
+
+FUNCTIONS = {
+    WireWord.ISEND: "MPI_Isend",
+    WireWord.IRECV: "MPI_Irecv",
+    WireWord.TEST: "MPI_Test",
+    WireWord.GET_COUNT: "MPI_Get_count",
+}
+_LOOK_ROUND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+
+
+def make_wire(
+    library: Any,
+    handles: Mapping[WireWord, int],
+    look_round: Callable[[int], None],
+    explain: Callable[[Wire], BaseException],
+) -> Wire:
+    """A wire of the library's functions, which must outlive it.
+
+    look_round(partner): called now and then while compiled code waits; what it raises, KeyboardInterrupt included, ends
+    the program and is the error that the wire explains. explain: makes the error of any other trouble.
+    """
+    raised: list[BaseException] = []
+
+    def look(partner: int) -> int:
+        try:
+            look_round(partner)
+        except BaseException as error:  # must not get lost in the compiled caller
+            raised.append(error)
+            return 1
+        return 0
+
+    callback = _LOOK_ROUND(look)
+    words = empty_words()
+    for word, name in FUNCTIONS.items():
+        words[word] = address_of(getattr(library, name))
+    for word, handle in handles.items():
+        words[word] = handle
+    words[WireWord.LOOK_ROUND] = address_of(callback)
+
+    def explained() -> BaseException:
+        assert callback  # kept alive as long as the wire
+        return raised.pop() if wire[WireWord.TROUBLE] == Trouble.GIVEN_UP else explain(wire)
+
+    wire = Wire(words, explained)
+    return wire
+
+
+def address_of(function: Any) -> int:
+    """Where a ctypes function is."""
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
