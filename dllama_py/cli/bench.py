@@ -1,31 +1,46 @@
-"""Mode `bench`: how fast prefill and decode are, and how much of the memory's speed decoding uses."""
+"""Mode `bench`: how fast prefill and decode are, and how much of the speed of memory and kernels they use."""
 
 import argparse
 import json
-import time
-from dataclasses import dataclass, replace
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from dllama_py.blocks import FloatType
-from dllama_py.boot import Engine
+from dllama_py.boot import Engine, Watch, open_engine
 from dllama_py.cli import options
-from dllama_py.cli.running import running_engine
-from dllama_py.engine.generate import PromptChunk, Token, generate
-from dllama_py.engine.sampler import SamplerSettings
-from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.step import StepCost
+from dllama_py.cli.bench_minutes import endure, gather_sensors, tell
+from dllama_py.cli.bench_series import compare_nodes, compare_threads
+from dllama_py.cli.measuring import generated, macs_per_prompt_token, some_prompt, warmed_up
+from dllama_py.cli.placing import add_placing_options, counts
+from dllama_py.cli.progress import shown_progress
+from dllama_py.cli.running import plan_table, say
+from dllama_py.cluster.cores import choose_threads
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.orders import Orders
+from dllama_py.profiling.sensors import SensorLog
+from dllama_py.transport.comm import Comm
+from dllama_py.transport.world import joined_world
 
 EPILOG = """examples:
   python -m dllama_py bench --shape qwen3_0.6b --weights q40
-  mpirun -np 2 python -m dllama_py bench --model model.m --prompt-tokens 168 --steps 64 --json"""
+  mpirun -np 2 python -m dllama_py bench --model model.m --prompt-tokens 168 --steps 64 --json
+  python -m dllama_py bench --model model.m --nodes 1,2,4 --hostfile hostfile    which number of nodes to use
+  python -m dllama_py bench --model model.m --nthreads auto                      which number of threads
+  mpirun -f hostfile -np 4 python -m dllama_py bench --model model.m --minutes 10    whether the speed lasts"""
 
-WARM_TOKENS = 4
+AUTO = "auto"
+Figures = dict[str, Any]
 
 
 def add_options(parser: options.Parser) -> None:
@@ -34,33 +49,80 @@ def add_options(parser: options.Parser) -> None:
     parser.add_argument("--layers", type=options.positive, metavar="N", help="with --shape: only so many layers")
     parser.add_argument("--prompt-tokens", type=options.positive, default=168, metavar="P", help="default: 168")
     parser.add_argument("--steps", type=options.positive, default=64, metavar="N", help="tokens (default: 64)")
+    parser.add_argument("--nodes", type=counts, metavar="1,2,4", help="measure each number of nodes, recommend one")
+    parser.add_argument("--minutes", type=_minutes, metavar="M", help="decode so long: does the speed last?")
     options.add_model_options(parser)
-    options.add_engine_options(parser)
+    options.add_engine_options(parser, _threads)
+    add_placing_options(parser)
     options.add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _refuse(arguments)
+    if arguments.nodes:
+        return compare_nodes(arguments)
+    if arguments.n_threads == AUTO:
+        return compare_threads(arguments)
+    with joined_world() as comm:
+        if arguments.minutes:
+            _endure(comm, arguments)
+        else:
+            _measure_once(comm, arguments)
+    return 0
+
+
+def _minutes(text: str) -> float:
+    """More than 0, as a type for argparse."""
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
+    return minutes
+
+
+def _threads(text: str) -> int | str:
+    return AUTO if text == AUTO else options.positive(text)
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.shape and arguments.model:
         raise UsageError("--shape and --model exclude each other; give one of them")
     if arguments.layers and not arguments.shape:
         raise UsageError("--layers cuts a --shape short; a --model keeps its layers")
     if arguments.steps < 2:
         raise UsageError("--steps 1: the first token comes with the prompt; expected at least 2 to time decoding")
+    asked = [
+        name
+        for name, is_given in (
+            ("--nodes", arguments.nodes),
+            ("--nthreads auto", arguments.n_threads == AUTO),
+            ("--minutes", arguments.minutes),
+        )
+        if is_given
+    ]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)}: give one of them at a time")
+
+
+def _check(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Orders) -> None:
     n_positions = arguments.prompt_tokens + arguments.steps
+    if n_positions > orders.context:
+        raise UsageError(
+            f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
+        )
 
-    def check(checkpoint: Checkpoint, orders: Orders) -> None:
-        if n_positions > orders.context:
-            raise UsageError(
-                f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
-            )
 
+@contextmanager
+def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
     settings = options.engine_settings(arguments)
     if arguments.shape:
         settings = replace(settings, weights=None)  # random weights are made in their type
-    with running_engine(arguments, check, settings, partial(_open, arguments)) as engine:
-        if engine is not None:
-            _report(_measure(engine, arguments.prompt_tokens, arguments.steps), arguments.json)
-    return 0
+    with shown_progress() as on_progress:
+        watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
+        with open_engine(settings, comm, partial(_open, arguments), say, partial(_check, arguments), watch) as engine:
+            yield engine
 
 
 def _open(arguments: argparse.Namespace) -> Checkpoint:
@@ -70,14 +132,39 @@ def _open(arguments: argparse.Namespace) -> Checkpoint:
     return SyntheticCheckpoint(shape_named(arguments.shape, arguments.layers), kind)
 
 
-def _measure(engine: Engine, n_prompt: int, n_steps: int) -> dict[str, float | int | list[int]]:
+def _endure(comm: Comm, arguments: argparse.Namespace) -> None:
+    """Every rank watches its sensors; the root generates."""
+    log, endurance = SensorLog(), None
+    log.start()
+    with _engine(comm, arguments) as engine:
+        if engine is not None:
+            endurance = endure(engine, arguments)
+    log.stop()
+    sensors = gather_sensors(comm, log, endurance)
+    if endurance is not None:
+        tell(endurance, sensors, comm.hosts, arguments.json)
+
+
+def _measure_once(comm: Comm, arguments: argparse.Namespace) -> None:
+    figures: Figures | None = None
+    kind = FloatType.Q40
+    with _engine(comm, arguments) as engine:
+        if engine is not None:
+            figures = _measure(engine, arguments.prompt_tokens, arguments.steps)
+            kind = _most_used(engine.orders)
+    kernel = _kernel_macs_per_s(comm, kind, arguments.n_threads)
+    if figures is not None:
+        figures["kernel_gmac_s"] = kernel / 1e9
+        figures["gemm_share"] = figures["gemm_gmac_s"] / figures["kernel_gmac_s"]
+        _report(figures, arguments.json)
+
+
+def _measure(engine: Engine, n_prompt: int, n_steps: int) -> Figures:
     """Prefill, decode, and between them the memory's own speed."""
-    runner = engine.runner
-    sequence = CachedSequence(runner, slot=0)
-    prompt = [(7 * i + 13) % engine.orders.config.vocab_size for i in range(n_prompt)]
-    _run(sequence, [prompt[0]], WARM_TOKENS)
+    runner, prompt = engine.runner, some_prompt(engine, n_prompt)
+    sequence = warmed_up(engine, prompt)
     before = runner.read_bytes_per_s()
-    phases = _run(sequence, prompt, n_steps)
+    phases = generated(sequence, prompt, n_steps)
     read = max(before, runner.read_bytes_per_s())
     bytes_per_token = sum(facts.bytes_per_token for facts in engine.ranks)
     decode_tok_s = phases.n_decoded / phases.decode_s
@@ -91,7 +178,7 @@ def _measure(engine: Engine, n_prompt: int, n_steps: int) -> dict[str, float | i
         "weight_bytes_per_token": bytes_per_token,
         "read_gb_s": read / 1e9,
         "roofline": bytes_per_token * decode_tok_s / read,
-        "gemm_gmac_s": _macs_per_prompt_token(engine) * prefill_tok_s / 1e9,
+        "gemm_gmac_s": macs_per_prompt_token(engine) * prefill_tok_s / 1e9,
         "sync_ms_per_token": 1000 * sum(cost.sync_seconds for cost in phases.decode_costs) / phases.n_decoded,
         "python_ms_per_token": 1000 * spent_s / phases.n_decoded,
         "load_s": engine.load_s,
@@ -100,42 +187,29 @@ def _measure(engine: Engine, n_prompt: int, n_steps: int) -> dict[str, float | i
     }
 
 
-@dataclass(slots=True)
-class _Phases:
-    prefill_s: float
-    decode_s: float
-    n_decoded: int
-    decode_costs: list[StepCost]
+def _most_used(orders: Orders) -> FloatType:
+    """The type of most weights of the layers."""
+    elements: Counter[FloatType] = Counter()
+    for spec in tensor_specs(orders.config):
+        if spec.layer is not None and spec.is_matrix:
+            elements[orders.kinds[spec.name]] += spec.n_elements
+    return elements.most_common(1)[0][0]
 
 
-def _run(sequence: CachedSequence, prompt: list[int], n_steps: int) -> _Phases:
-    """One generation, end tokens ignored."""
-    started = time.perf_counter()
-    times: list[float] = []
-    costs: list[StepCost] = []
-    n_vocab = 1 << 31
-    for event in generate(sequence, prompt, SamplerSettings(), n_steps, n_vocab):
-        match event:
-            case Token(cost=cost, at_s=at_s):
-                times.append(at_s)
-                costs.append(cost)
-            case PromptChunk():
-                pass
-    return _Phases(times[0] - started, times[-1] - times[0], len(times) - 1, costs[1:])
+def _kernel_macs_per_s(comm: Comm, kind: FloatType, n_threads: int | None) -> float:
+    """Of all ranks together, all at once, of the kernel for the root's `kind`."""
+    from dllama_py.kernels.bare import bare_macs_per_s  # numba takes most of a second to import
+
+    kinds = list(FloatType)
+    word = np.array([kinds.index(kind)], np.int64)
+    comm.broadcast_idle(word)
+    threads = choose_threads(n_threads, comm.hosts.count(comm.hosts[comm.rank])).n_threads
+    every = np.zeros((comm.size, 1))
+    comm.gather(np.array([bare_macs_per_s(kinds[word[0]], threads)]), list(every) if comm.rank == 0 else None)
+    return float(every.sum())
 
 
-def _macs_per_prompt_token(engine: Engine) -> int:
-    """Multiplications of matrices by one prompt row, over all ranks: active experts, without the head."""
-    config = engine.orders.config
-    total = 0
-    for spec in tensor_specs(config):
-        if spec.layer is not None and len(spec.shape) == 2:
-            share = config.n_active_experts / config.n_experts if spec.expert is not None else 1
-            total += int(spec.n_elements * share)
-    return total
-
-
-def _report(figures: dict[str, float | int | list[int]], as_json: bool) -> None:
+def _report(figures: Figures, as_json: bool) -> None:
     if as_json:
         print(json.dumps(figures), flush=True)
         return

@@ -3,6 +3,7 @@
 import argparse
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -28,6 +29,13 @@ class Parser(argparse.ArgumentParser):
             super().print_help(file)
 
 
+def positive(text: str) -> int:
+    """A whole number above 0, as a type for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
 def add_model_options(parser: Parser) -> None:
     """Which model, and how it is read."""
     group = parser.add_argument_group("model")
@@ -41,11 +49,11 @@ def add_model_options(parser: Parser) -> None:
     group.add_argument("--weights", choices=WEIGHT_TYPES, help="quantise a Hugging Face folder (default: q40)")
 
 
-def add_engine_options(parser: Parser) -> None:
-    """How the ranks compute."""
+def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = positive) -> None:
+    """How the ranks compute. `threads`: reads --nthreads."""
     group = parser.add_argument_group("engine")
     group.add_argument(
-        "--nthreads", "--threads", dest="n_threads", type=positive, metavar="N", help="threads of each node"
+        "--nthreads", "--threads", dest="n_threads", type=threads, metavar="N", help="threads of each node"
     )
     group.add_argument("--max-seq-len", type=positive, metavar="N", help="context in tokens (default: 4096 at most)")
     group.add_argument(
@@ -112,10 +120,3 @@ def parse_ids(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--ids {text!r}: expected numbers with commas between them, as 1,2,3") from None
-
-
-def positive(text: str) -> int:
-    """A whole number above 0, as a type for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
