@@ -35,7 +35,12 @@ def byte_level_text(piece: bytes) -> str:
 def word_piece(text: str) -> bytes:
     """Bytes of a token whose spaces are written U+2581 and whose lone bytes are written <0xF0>."""
     byte = lone_byte(text)
-    return text.replace("\u2581", " ").encode() if byte is None else bytes([byte])
+    return spaced(text).encode() if byte is None else bytes([byte])
+
+
+def spaced(text: str) -> str:
+    """A token's text with the spaces that SentencePiece writes U+2581."""
+    return text.replace("\u2581", " ")
 
 
 def lone_byte(text: str) -> int | None:

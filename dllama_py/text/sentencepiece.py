@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from dllama_py.errors import InputError
 from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary
-from dllama_py.text.pieces import lone_byte, word_piece
+from dllama_py.text.pieces import lone_byte, spaced, word_piece
 
 
 class PieceType(IntEnum):
@@ -36,17 +36,16 @@ def sentencepiece_vocabulary(
 
     normal = of_type(PieceType.NORMAL)
     lone = [*of_type(PieceType.BYTE), *(id for id in normal if lone_byte(pieces[id]) is not None)]  # some say normal
-    literal = of_type(PieceType.CONTROL, PieceType.UNKNOWN, PieceType.USER_DEFINED)
-    tokens = [word_piece(piece) for piece in pieces]
-    for id in literal:
-        tokens[id] = pieces[id].encode()
+    user_defined = {id: spaced(pieces[id]) for id in of_type(PieceType.USER_DEFINED) if pieces[id]}
+    literal = {id: pieces[id] for id in of_type(PieceType.CONTROL, PieceType.UNKNOWN)} | user_defined
+    tokens = [literal[id].encode() if id in literal else word_piece(piece) for id, piece in enumerate(pieces)]
     return MergingVocabulary(
         MergeRules(
             tokens,
             scores,
             [id for id in normal if lone_byte(pieces[id]) is None],
             controls={id: pieces[id] for id in of_type(PieceType.CONTROL, PieceType.UNKNOWN) if pieces[id]},
-            user_defined={id: pieces[id] for id in of_type(PieceType.USER_DEFINED) if pieces[id]},
+            user_defined=user_defined,  # also the runs of spaces that Gemma has
             byte_ids={_byte(id, pieces[id]): id for id in lone},
             unknown_id=next(iter(of_type(PieceType.UNKNOWN)), None),
             sentencepiece=True,

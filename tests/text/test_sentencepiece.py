@@ -135,6 +135,18 @@ def test_runs_of_spaces_count_as_one_where_the_file_says_so() -> None:
     assert Tokenizer.from_gguf(gguf()).encode("   ") == [1, 262, 262]
 
 
+def test_runs_of_spaces_may_be_tokens_of_the_users() -> None:
+    """As in Gemma's vocabulary: they are found before anything is merged, and stand for spaces."""
+    more = [("▁▁▁", 0.0, USER), ("▁▁▁▁", 0.0, USER)]  # 270 and 271
+    texts, scores, types = zip(*PIECES, *more, strict=True)
+    of_gguf = gguf(tokens=list(texts), scores=list(scores), token_type=list(types), add_space_prefix=False)
+    pieces = b"".join(field(1, field(1, text.encode()) + field(2, score) + field(3, USER)) for text, score, _ in more)
+    data = model().replace(field(2, field(3, 2) + field(23, 1) + field(43, -1)), pieces + field(2, field(3, 2)))
+    for tokenizer in (Tokenizer.from_gguf(of_gguf), read(data + field(3, field(3, 0) + field(4, 0)))):
+        assert tokenizer.encode("t    h   e t", bos=False) == [264, 271, 265, 270, 266, 259]
+        assert tokenizer.decode([264, 271, 265, 270, 266, 259]) == "t    h   e t"
+
+
 def test_pads_at_the_end_are_no_tokens() -> None:
     texts, scores, types = zip(*PIECES, ("[PAD]", 0.0, UNUSED), strict=True)
     found = Tokenizer.from_gguf(gguf(tokens=list(texts), scores=list(scores), token_type=list(types)))
