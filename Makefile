@@ -8,7 +8,7 @@ UNDER_MPI := --with-mpi --timeout-method=thread -o faulthandler_timeout=150
 export PATH := $(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit check docs fmt bench soak clean
+.PHONY: help install run test test-unit test-lan check docs fmt bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,13 +26,16 @@ run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in
 	python launch.py smollm2_135m --skip-run
 	mpirun -np 4 python -m dllama_py
 
-test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-8 ## everything: check, unit tests, mpi tests on 1 to 8 ranks
+test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-8 test-lan ## everything: check, unit, mpi and network tests
 
 test-unit: $(INSTALLED) ## the tests that need one process only
-	python -m pytest -q --ignore=tests/mpi
+	python -m pytest -q --ignore=tests/mpi --ignore=tests/lan
 
 test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
 	mpirun -np $* python -m pytest -q $(UNDER_MPI) tests/mpi
+
+test-lan: $(INSTALLED) ## the tests on hosts that are made of network namespaces; they need root and iproute2
+	python -m pytest -q tests/lan
 
 check: $(INSTALLED) ## format, lint, strict types, import direction, docs/cli.md
 	ruff format --check .
