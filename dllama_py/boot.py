@@ -25,6 +25,7 @@ from dllama_py.progress import Progress, unwatched
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import Shard, make_plan
+from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.metered import MeteredComm
@@ -65,10 +66,13 @@ Check = Callable[[Checkpoint, Orders], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of the plan, before a weight is read, and of how far loading is; at the root alone."""
+    """Who is told of the plan, before a weight is read, and of how far loading is, at the root alone; and on every
+    rank where it is written down what its threads do, if anywhere.
+    """
 
     on_plan: Callable[[MemoryPlan], None]
     on_progress: Progress
+    recording: Recording | None = None
 
 
 UNWATCHED = Watch(lambda plan: None, unwatched)
@@ -115,10 +119,12 @@ def open_engine(
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.engine.runner import Runner, serve
+    from dllama_py.kernels.team import Team
     from dllama_py.loading import loaded_rank
 
     on_progress = watch.on_progress if comm.rank == 0 else unwatched
-    with loaded_rank(orders, shards, metered, checkpoint, threads.n_threads, on_progress) as rank:
+    team = Team(threads.n_threads, watch.recording)
+    with loaded_rank(orders, shards, metered, checkpoint, team, on_progress) as rank:
         own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
         ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
         if checkpoint is None:

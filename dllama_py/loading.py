@@ -46,11 +46,10 @@ def loaded_rank(
     shards: Sequence[Shard],
     comm: Comm,
     checkpoint: Checkpoint | None,
-    n_threads: int,
+    team: Team,
     on_progress: Progress,
 ) -> Iterator[LoadedRank]:
-    """Slices to every rank (the root has the checkpoint), then this rank's programs; ends its threads at the end."""
-    team = Team(n_threads)
+    """Slices to every rank (the root has the checkpoint), then this rank's programs; ends the team at the end."""
     try:
         yield _load(orders, shards, comm, checkpoint, team, on_progress)
     finally:

@@ -37,8 +37,9 @@ sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
 SPINS_BEFORE_YIELD = 2_000  # tens of microseconds; then the CPU is offered to whoever has none
 
-# Byte offsets in a team's shared words, each on a cache line of its own.
-ARRIVED, PHASE, JOB, JOB_LENGTH, JOB_PROGRAM, JOB_HALT, STATE_BYTES = 0, 64, 128, 192, 200, 208, 256
+# Byte offsets in a team's shared words, each on a cache line of its own; a job's words share one.
+ARRIVED, PHASE, JOB, STATE_BYTES = 0, 64, 128, 256
+JOB_LENGTH, JOB_PROGRAM, JOB_HALT, JOB_STAMPS = 192, 200, 208, 216
 
 
 @njit(inline="always")

@@ -16,6 +16,7 @@ from dllama_py.kernels.barrier import (
     JOB_HALT,
     JOB_LENGTH,
     JOB_PROGRAM,
+    JOB_STAMPS,
     SPINS_BEFORE_YIELD,
     STATE_BYTES,
     atomic_add,
@@ -25,10 +26,13 @@ from dllama_py.kernels.barrier import (
 )
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.program import Program, run_program
+from dllama_py.kernels.timed import Recorder, run_timed_program
 from dllama_py.kernels.vectors import get_i64, set_i64
+from dllama_py.stamps import Recording
 
 PATIENCE_S = 1.0
 SPINS_BEFORE_SLEEP = 100_000  # about 3 ms
+NO_STAMPS = 0
 
 
 @compiled("intp(intp, intp, intp, intp)")
@@ -39,7 +43,11 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
         if atomic_load(state + JOB) != done:
             done += 1
             program, length = get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH)
-            run_program(program, length, get_i64(state + JOB_HALT), state, thread, threads)
+            halt, stamps = get_i64(state + JOB_HALT), get_i64(state + JOB_STAMPS)
+            if stamps == NO_STAMPS:
+                run_program(program, length, halt, state, thread, threads)
+            else:
+                run_timed_program(program, length, halt, state, thread, threads, stamps)
             spins = 0
         pause()
         spins += 1
@@ -48,12 +56,13 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     return done
 
 
-@compiled("void(intp, intp, intp, intp)")
-def post_job(state: int, program: int, n_instructions: int, halt: int) -> None:
+@compiled("void(intp, intp, intp, intp, intp)")
+def post_job(state: int, program: int, n_instructions: int, halt: int, stamps: int) -> None:
     """Hands a program to the helpers; the one before has ended, as every program ends with a barrier."""
     set_i64(state + JOB_PROGRAM, program)
     set_i64(state + JOB_LENGTH, n_instructions)
     set_i64(state + JOB_HALT, halt)
+    set_i64(state + JOB_STAMPS, stamps)
     atomic_add(state + JOB, 1)
 
 
@@ -64,10 +73,14 @@ def last_job(state: int) -> int:
 
 
 class Team:
-    """`n_threads` threads, the caller among them, that run programs together. Close it to end the helpers."""
+    """`n_threads` threads, the caller among them, that run programs together. Close it to end the helpers.
 
-    def __init__(self, n_threads: int) -> None:
+    `recording`: where it is written down when each thread did what, if anywhere.
+    """
+
+    def __init__(self, n_threads: int, recording: Recording | None = None) -> None:
         self.n_threads = n_threads
+        self._recorder = None if recording is None else Recorder(recording)
         self.seconds = 0.0  # spent in programs so far
         self._words = np.zeros(STATE_BYTES // 8 + 8, np.int64)
         self._state = -(-self._words.ctypes.data // 64) * 64
@@ -81,12 +94,18 @@ class Team:
     def run(self, program: Program) -> None:
         """Runs a program to its end on all threads."""
         started = time.perf_counter()
+        stamps = NO_STAMPS if self._recorder is None else self._recorder.begin(program, self.n_threads)
         if self._helpers:
-            post_job(self._state, program.address, len(program), program.halt_address)
+            post_job(self._state, program.address, len(program), program.halt_address, stamps)
             if self._n_asleep:
                 with self._wake:
                     self._wake.notify_all()
-        run_program(program.address, len(program), program.halt_address, self._state, 0, self.n_threads)
+        if stamps == NO_STAMPS:
+            run_program(program.address, len(program), program.halt_address, self._state, 0, self.n_threads)
+        else:
+            run_timed_program(
+                program.address, len(program), program.halt_address, self._state, 0, self.n_threads, stamps
+            )
         self.seconds += time.perf_counter() - started
 
     def close(self) -> None:

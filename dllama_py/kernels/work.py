@@ -1,0 +1,91 @@
+"""What instructions have to do, read off their argument words."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.blocks import BLOCK
+from dllama_py.kernels.attention_steps import Attention
+from dllama_py.kernels.matmul import Product
+from dllama_py.kernels.memory import ReadStream
+from dllama_py.kernels.program import Instruction
+from dllama_py.kernels.swap import Swap
+from dllama_py.kernels.words import Argument
+from dllama_py.stamps import UNLIMITED, Role, Work
+
+Counter = Callable[[], int]
+GROUP = 16  # outputs
+HALF_CACHE = "attention_1"
+CODING = ("encode", "decode", "add_received")  # between the messages of an all-reduce
+
+
+def work_of(instructions: Sequence[Instruction]) -> tuple[tuple[Work, ...], tuple[Counter, ...]]:
+    """Work of each instruction, and the counters that it counts by; these read arrays that every step sets anew."""
+    counters: dict[Any, Counter] = {}
+    works = tuple(_work(instruction, counters) for instruction in instructions)
+    return works, tuple(counters.values())
+
+
+def _work(instruction: Instruction, counters: dict[Any, Counter]) -> Work:
+    name, words = instruction.kernel.name, instruction.arguments
+    if name.startswith("matmul"):
+        return _product(name, words, _number(counters, _last, words[Product.STARTS]))
+    if name.startswith("attention"):
+        return _attention(name, words, _number(counters, _positions, words[Attention.N_ROWS], words[Attention.ROWS]))
+    if name == "read_stream":
+        return Work(name, Role.MEMORY, part_bytes=_int(words[ReadStream.N_BYTES]), most_parts=1)
+    if name == "swap":
+        return _swap(name, words, _number(counters, _last, words[Swap.N_ROWS]))
+    return Work(name, Role.EXCHANGE if name in CODING else Role.SMALL)
+
+
+def _product(name: str, words: Sequence[Argument], counter: int) -> Work:
+    """Dense, or of experts, each of which is read once at most; how many were chosen is not known, only how often."""
+    n_experts = _int(words[Product.N_EXPERTS])
+    part_bytes = _array(words[Product.WEIGHTS]).nbytes // n_experts
+    macs = _int(words[Product.N_GROUPS]) * GROUP * _int(words[Product.N_BLOCKS]) * BLOCK
+    return Work(name, Role.WEIGHTS, counter, part_bytes, n_experts, macs)
+
+
+def _attention(name: str, words: Sequence[Argument], counter: int) -> Work:
+    """Keys and values of a position, for each row that sees it (rows of one tile share them in truth)."""
+    width, value_bytes = _int(words[Attention.HEAD_WIDTH]), 2 if name == HALF_CACHE else 4
+    n_heads = int(_array(words[Attention.HEAD_GROUPS])[-1])
+    part_bytes = 2 * _int(words[Attention.KV_HEADS]) * width * value_bytes
+    return Work(name, Role.ATTENTION, counter, part_bytes, UNLIMITED, 2 * n_heads * width)
+
+
+def _swap(name: str, words: Sequence[Argument], counter: int) -> Work:
+    """The part of the vector that is sent, of every row."""
+    row_bytes = _int(words[Swap.N_BLOCKS]) * _int(words[Swap.BLOCK_BYTES])
+    return Work(name, Role.EXCHANGE, counter, sent_bytes=row_bytes >> _int(words[Swap.SENT_LEVEL]))
+
+
+def _number(counters: dict[Any, Counter], read: Callable[..., int], *arguments: Argument) -> int:
+    """Of the counter that reads these arrays, a new one if there is none."""
+    key = (read, *(_array(argument).ctypes.data for argument in arguments))
+    counters.setdefault(key, partial(read, *arguments))
+    return list(counters).index(key)
+
+
+def _last(borders: NDArray[np.int64]) -> int:
+    """Entries of a product: the last border of its experts."""
+    return int(borders[-1])
+
+
+def _positions(n_rows: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
+    """Positions that the rows see, themselves included."""
+    return int(rows[: n_rows[0], 0].sum() + n_rows[0])
+
+
+def _array(argument: Argument) -> NDArray[Any]:
+    assert not isinstance(argument, int)
+    return argument
+
+
+def _int(argument: Argument) -> int:
+    assert isinstance(argument, int)
+    return argument
