@@ -1,14 +1,16 @@
-"""How long one rendering of a template may take and how much it may make. Knows nothing of Jinja's syntax."""
+"""How long one rendering of a template may take and how much it may make. Knows Jinja's values, not its syntax."""
 
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from contextvars import ContextVar
 from time import thread_time
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError
+from jinja2.utils import Namespace
 
 MAX_SECONDS = 0.4  # of this thread's own computing; two thousand messages take a tenth of it
 MAX_CHARACTERS = 4_000_000  # written by one rendering, and in any value made on the way
-_ITEM = 8  # what an item of a list weighs beside its content; bounds the walk over a nest of shared lists
+ITEM = 8  # what an item of a list weighs beside its content; bounds the walk over a nest of shared lists
 MAX_NUMBER = 1_000_000  # as an argument or a factor; nothing a prompt needs is larger
 
 
@@ -52,13 +54,34 @@ def weight(value: Any) -> int:
         return len(value)
     if isinstance(value, dict):
         return _summed(item for pair in value.items() for item in pair)
-    return _summed(value) if isinstance(value, list | tuple) else 1
+    if isinstance(value, Namespace):  # written with all that it holds
+        return weight(object.__getattribute__(value, "_Namespace__attrs"))
+    if isinstance(value, range):
+        return ITEM * len(value)
+    return _summed(value) if isinstance(value, list | tuple | KeysView | ValuesView | ItemsView) else 1
 
 
-def _summed(values: Any) -> int:
+def drained(values: Iterator[Any]) -> list[Any]:
+    """What a generator yields, weighed while it comes: nobody could weigh it later."""
+    total, kept = 0, []
+    for value in values:
+        current.get().check_time()
+        total += ITEM + weight(value)
+        check_size(total)
+        kept.append(value)
+    return kept
+
+
+def depth(value: Any) -> int:
+    """How deep lists and mappings lie in each other; 0 for anything else."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+def _summed(values: Iterable[Any]) -> int:
     total = 0
     for value in values:
-        total += _ITEM + weight(value)
+        total += ITEM + weight(value)
         if total > MAX_CHARACTERS:
             break
     return total

@@ -2,11 +2,12 @@
 
 Jinja's immutable sandbox keeps a template from Python's internals. On top of it each rendering has a budget of time
 and size: every turn of a loop, call, filter and operator looks at the clock; whatever can make a value longer is
-weighed before it runs; all that is written is counted where it is written, also inside macros and `set` blocks.
+weighed before it runs, and what a filter yields bit by bit while it does; all that is written is counted where it is
+written, also inside macros and `set` blocks.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from datetime import datetime
 from functools import wraps
 from typing import Any, cast
@@ -17,12 +18,12 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from dllama_py.text.budget import Budget, check_number, check_size, current, refuse, weight
+from dllama_py.text.budget import ITEM, Budget, check_number, check_size, current, depth, drained, refuse, weight
 
 # What pads, wraps or invents text; no chat template needs it.
 _UNWANTED_FILTERS = ("center", "format", "indent", "pprint", "urlize", "wordwrap", "xmlattr")
 _UNWANTED_GLOBALS = ("lipsum", "cycler", "joiner")
-_UNWANTED_METHODS = ("format", "format_map", "ljust", "rjust", "center", "zfill", "expandtabs")
+_UNWANTED_METHODS = ("format", "format_map", "ljust", "rjust", "center", "zfill", "expandtabs", "translate")
 
 
 def render(environment: "PromptEnvironment", source: str, variables: dict[str, Any]) -> str:
@@ -86,7 +87,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         name = getattr(function, "__name__", "")
         if name in _UNWANTED_METHODS:
             refuse(f"the method {name} is not allowed")
-        _check_arguments(name, (getattr(function, "__self__", ""), *args, *kwargs.values()))
+        _check_arguments(name, (getattr(function, "__self__", ""), *args), kwargs)
         return super().call(context, function, *args, **kwargs)
 
 
@@ -111,18 +112,19 @@ def _factor(value: Any) -> int:
     return max(1, abs(value) if isinstance(value, int) else weight(value))
 
 
-def _check_arguments(name: str, arguments: tuple[Any, ...]) -> None:
+def _check_arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Before a call or a filter: replace and join cannot outgrow the limit, numbers and values are not huge."""
     current.get().check_time()
+    arguments = (*args, *kwargs.values())
     for argument in arguments:
         check_number(argument)
     check_size(sum(map(weight, arguments)))
-    if name == "replace" and len(arguments) > 2:
-        check_size(weight(arguments[0]) * _factor(arguments[2]))
-    if name == "join":
-        items = sum(len(argument) for argument in arguments if isinstance(argument, list | tuple))
-        separators = sum(len(argument) for argument in arguments if isinstance(argument, str))
-        check_size(items * separators)
+    if name == "replace":
+        new = kwargs["new"] if "new" in kwargs else args[2] if len(args) > 2 else ""
+        check_size(weight(args[0] if args else "") * _factor(new))
+    if name == "join":  # of the values' number and the separator's length we do not ask which is which
+        lengths = sorted((len(argument) for argument in arguments if isinstance(argument, Sized)), reverse=True)
+        check_size(lengths[0] * lengths[1] if len(lengths) > 1 else 0)
 
 
 def _limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,8 +132,9 @@ def _limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def limited(*args: Any, **kwargs: Any) -> Any:
-        _check_arguments(name, (*args[first:], *kwargs.values()))
-        return function(*args, **kwargs)
+        _check_arguments(name, args[first:], kwargs)
+        result = function(*args, **kwargs)
+        return drained(result) if isinstance(result, Iterator) else result
 
     return limited
 
@@ -163,6 +166,7 @@ def _to_json(
 ) -> str:
     if indent is not None and indent > 16:
         refuse(f"it indents JSON by {indent}")
+    check_size((indent or 0) * depth(value) * (weight(value) // ITEM))
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -21,8 +21,15 @@ from dllama_py.text.sandbox import PromptEnvironment, render
         ("{{ {'a': 1} | tojson(indent=2) }}", '{\n  "a": 1\n}'),
         ("{{ [3, 1] | sort | first }}{{ ' x ' | trim }}{{ 7 % 2 }}{{ 2 * 3 }}{{ 'ab'[::-1] }}", "1x16ba"),
         ("{{ [{'r': 'u'}] | selectattr('r', 'equalto', 'u') | list | length }}", "1"),
+        ("{{ [{'r': 'a'}, {'r': 'b'}] | map(attribute='r') | join(', ') }}{{ {'k': 'v'}.keys() | join }}", "a, bk"),
+        ("{{ 'a.b' | replace('.', '-') }}{{ 'a.b'.replace('.', '') }}{{ ', '.join(['x', 'y']) }}", "a-babx, y"),
+        ("{{ [1, [2, {'a': []}]] | tojson(indent=1) }}", '[\n 1,\n [\n  2,\n  {\n   "a": []\n  }\n ]\n]'),
         ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('a') + m('b') }}", "<a><b>"),
         ("{% set ns = namespace(n=0) %}{% for i in range(3) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}", "3"),
+        (
+            "{% set ns = namespace(a='b') %}{% macro m(x) %}{{ x.a }}{% endmacro %}{{ m(ns) }}{{ ns }}",
+            "b<Namespace {'a': 'b'}>",
+        ),
         ("{{ 'a<b>&c' }}", "a<b>&c"),
         ("{{ strftime_now('%%') }}", "%"),
     ],
@@ -54,6 +61,19 @@ GROW = (
         "{{ 'a'.ljust(10000000000) }}",
         "{{ 'a' | center(10000000000) }}",
         "{{ [1] | tojson(indent=10000) }}",
+        "{{ ('x' * 999999).replace('x', 'y' * 999999) }}",
+        "{{ ('x' * 999999) | replace(new='y' * 999999, old='x') }}",
+        "{{ ('x' * 999999).translate({120: 'y' * 999999}) }}",
+        "{{ ('y' * 999999).join('x' * 999999) }}",
+        "{{ ('x' * 999999) | join('y' * 999999) }}",
+        "{{ (range(99999) | list) | join('y' * 999999) }}",
+        "{{ range(99999) | join(d='y' * 999999) }}",
+        "{{ dict.fromkeys(range(99999), '').values() | join('y' * 999999) }}",
+        "{{ [1] | batch(999999, 'x' * 999999) | join }}",
+        "{{ (['x'] * 99999) | map('replace', 'x', 'y' * 999999) | join }}",
+        "{% set ns = namespace(a=[]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns }}",
+        "{% set ns = namespace(a=[0] * 99999) %}{% for i in range(99) %}{% set ns.a = [ns.a] %}{% endfor %}"
+        "{{ ns.a | tojson(indent=16) }}",
         *(
             GROW % step
             for step in (
