@@ -11,6 +11,8 @@ from typing import Any
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.gguf import open_metadata
+from dllama_py.formats.mapped import MappedFile
+from dllama_py.formats.strangers import refuse_stranger_shard
 from dllama_py.formats.tokenizer_file import is_tokenizer_file, read_tokenizer_file
 from dllama_py.text.chat import ChatTemplate
 from dllama_py.text.special_ids import end_ids as ids_in_settings
@@ -117,7 +119,10 @@ def check_vocabulary(text: Text, checkpoint: Checkpoint) -> None:
 
 
 def _from_folder(folder: Path, name: str | None = None) -> Text:
-    tokenizer = Tokenizer.from_folder(folder, name)
+    file = name or next((each for each in TOKENIZER_FILES if (folder / each).is_file()), None)
+    if file is not None:
+        refuse_stranger_shard(MappedFile(folder / file))
+    tokenizer = Tokenizer.from_folder(folder, file)
     return Text(tokenizer, ChatTemplate.from_folder(folder, tokenizer))
 
 

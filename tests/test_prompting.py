@@ -6,10 +6,10 @@ from pathlib import Path
 import gguf
 import pytest
 
-from dllama_py.errors import UsageError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
-from dllama_py.prompting import need_text, open_text
+from dllama_py.prompting import need_text, open_text, text_from_path
 from dllama_py.token_list import TokenList
 from tests import checkpoints
 from tests.checkpoints import own_folder, tiny_gguf, tiny_model_file
@@ -38,3 +38,20 @@ def test_a_model_file_takes_the_tokenizer_beside_it(tmp_path: Path, name: str) -
 def test_a_text_prompt_needs_one() -> None:
     with pytest.raises(UsageError, match="a text prompt needs a tokenizer and the model has none; give --tokenizer"):
         need_text(None, "a text prompt")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.model"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00", "is a Git LFS pointer"),
+        (b"<!DOCTYPE html><title>Sign in</title>", "is a web page"),
+        (b"", "the file is empty"),
+        (b"PK\x03\x04", "is a zip archive"),
+    ],
+)
+def test_what_is_no_tokenizer_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(InputError, match=f"^{tmp_path / name}: {words}"):
+            text_from_path(path)

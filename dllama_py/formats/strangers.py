@@ -4,7 +4,7 @@ from dllama_py.errors import InputError
 from dllama_py.formats.mapped import MappedFile
 
 _LFS = "is a Git LFS pointer, not the file itself; run `git lfs pull` or download the file again"
-_HTML = "is a web page, not a model; the download went wrong, get the file again"
+_HTML = "is a web page, not the file itself; the download went wrong, get the file again"
 _OLD_MODEL = "is an old model format that is not supported; convert the model again"
 
 _STARTS = {

@@ -1,7 +1,7 @@
 """What every vocabulary offers, and the one that is run by the `tokenizers` library."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
@@ -11,6 +11,9 @@ from dllama_py.errors import InputError
 from dllama_py.text.pieces import byte_level_piece, word_piece
 
 Span = tuple[int, tuple[int, int]]  # an id, and the characters from start to stop that it covers
+
+
+_FEW = 1000  # ids that any vocabulary may leave out
 
 
 class Vocabulary(Protocol):
@@ -53,14 +56,20 @@ class LibraryVocabulary:
         added = backend.get_added_tokens_decoder()
         self._added = {id: token.content for id, token in added.items()}
         self.controls: Mapping[int, str] = {id: token.content for id, token in added.items() if token.special}
-        self.n_tokens = 1 + max(backend.get_vocab(with_added_tokens=True).values(), default=-1)
+        self.n_tokens = _n_ids(backend.get_vocab(with_added_tokens=True).values())
         self.drops_first_space = _drops_first_space(backend)
         self._piece_of = byte_level_piece if _is_byte_level(backend) else word_piece
 
     def spans(self, text: str, special: bool) -> list[Span]:
+        """InputError where the library fails at it: a rule without end, an unknown character and no token for it."""
         with self._lock:
             self._backend.encode_special_tokens = not special
-            encoded = self._backend.encode(text, add_special_tokens=False)
+            try:
+                encoded = self._backend.encode(text, add_special_tokens=False)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # it raises bare Exceptions, and its panics are not even those
+                raise InputError(f"the tokenizer cannot encode this text ({error}); get its files again") from error
         return list(zip(encoded.ids, encoded.offsets, strict=True))
 
     def piece(self, id: int) -> bytes:
@@ -80,6 +89,17 @@ class LibraryVocabulary:
             joined = "".join(merge if isinstance(merge, list) else merge.split(" ", 1))
             scores[model["vocab"][joined]] = -float(rank)
         return scores
+
+
+def _n_ids(ids: Collection[int]) -> int:
+    """One more than the highest; what is counted by it stays small."""
+    n_ids = 1 + max(ids, default=-1)
+    if n_ids > 2 * len(ids) + _FEW:
+        raise InputError(
+            f"the tokenizer has {len(ids)} tokens, but one with the id {n_ids - 1}; expected ids in a row: "
+            "it is damaged, get it again"
+        )
+    return n_ids
 
 
 def _is_byte_level(backend: Backend) -> bool:

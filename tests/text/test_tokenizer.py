@@ -203,6 +203,40 @@ def test_a_folder_is_read_and_its_faults_are_named(word_json: bytes, tmp_path: P
         Tokenizer.from_folder(tmp_path)
 
 
+def test_generation_config_goes_before_config(word_json: bytes) -> None:
+    files = {
+        "generation_config": {"bos_token_id": 1, "eos_token_id": 2},
+        "config": {"bos_token_id": 0, "eos_token_id": [1]},
+    }
+    special = Tokenizer.from_json(word_json, **files).special_ids
+    assert (special.bos_id, special.eos_id, special.eos_ids) == (1, 2, {1, 2})
+
+
+def test_of_two_merges_to_one_token_the_first_gives_its_score(word_json: bytes) -> None:
+    parsed = json.loads(word_json)
+    parsed["model"]["vocab"]["Hi"] = 265
+    parsed["model"]["merges"] = [["\u2581H", "i"], ["\u2581", "H"], ["H", "i"], ["\u2581", "Hi"]]
+    scores = Tokenizer.from_json(json.dumps(parsed).encode()).token_list().scores
+    assert [scores[id] for id in (264, 263, 265)] == [0.0, -1.0, -2.0]  # " Hi", " H", "Hi"
+    assert scores[0] == scores[3] == -270.0  # what no merge makes comes after all others
+
+
+def test_an_added_token_is_spelled_as_it_is(byte_metadata: dict[str, Any]) -> None:
+    """Not in the byte alphabet, in which é is the byte 0xE9."""
+    byte_metadata["tokenizer.ggml.tokens"][264] = "<é>"
+    tokenizer = Tokenizer.from_gguf(byte_metadata)
+    assert tokenizer.piece(264) == "<é>".encode()
+    assert tokenizer.decode(tokenizer.encode("é<é>", bos=False)) == "é<é>"
+
+
+def test_an_ordinary_token_with_the_name_of_an_end_is_none(byte_metadata: dict[str, Any]) -> None:
+    byte_metadata["tokenizer.ggml.tokens"][256] = "<|eot_id|>"
+    byte_metadata["tokenizer.ggml.merges"] = ["1 2", "3 4"]
+    assert Tokenizer.from_gguf(byte_metadata).eos_ids == {262}
+    byte_metadata["tokenizer.ggml.token_type"][256] = 3
+    assert Tokenizer.from_gguf(byte_metadata).eos_ids == {256, 262}
+
+
 def test_a_token_that_looks_like_a_control_token_is_one(word_json: bytes) -> None:
     parsed = json.loads(word_json)
     parsed["model"]["vocab"]["<|fim|>"] = 265
@@ -212,3 +246,25 @@ def test_a_token_that_looks_like_a_control_token_is_one(word_json: bytes) -> Non
     assert tokenizer.is_special(265)
     assert tokenizer.encode("<|fim|>") == [265]
     assert 265 not in tokenizer.encode("<|fim|>", special=False)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}),
+        ("model", {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": None}),
+        ("model", {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}),
+    ],
+)
+def test_what_the_library_fails_at_is_refused(word_json: bytes, entry: str, value: dict[str, Any]) -> None:
+    tokenizer = Tokenizer.from_json(json.dumps(json.loads(word_json) | {entry: value}).encode())
+    with pytest.raises(InputError, match=r"^the tokenizer cannot encode this text \(.*\); get its files again$"):
+        tokenizer.encode("a" * 40 + "!")
+
+
+def test_an_id_far_from_the_others_is_refused(word_json: bytes) -> None:
+    content = json.loads(word_json)
+    content["model"]["vocab"]["far"] = 2**31
+    message = "^the tokenizer has 266 tokens, but one with the id 2147483648; expected ids in a row: it is damaged"
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_json(json.dumps(content).encode())
