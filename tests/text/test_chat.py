@@ -140,7 +140,10 @@ def test_templates_are_found_in_a_folder(tiny: Tokenizer, tmp_path: Path) -> Non
     assert ChatTemplate.from_folder(tmp_path, tiny).render(HELLO) == "two"
     assert ChatTemplate.from_folder(tmp_path, tiny).render(HELLO, tools=TOOLS) == "tools"
     (tmp_path / "chat_template.jinja").write_text("three")
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("{{ 'more tools' }}")
     assert ChatTemplate.from_folder(tmp_path, tiny).render(HELLO) == "three"
+    assert ChatTemplate.from_folder(tmp_path, tiny).render(HELLO, tools=TOOLS) == "more tools"
 
 
 def test_templates_are_found_in_gguf_metadata(tiny: Tokenizer) -> None:

@@ -40,6 +40,17 @@ def test_only_the_template_yields_control_tokens(tiny: Tokenizer, source: str, s
     assert list(filter(tiny.is_special, ids)) == list(filter(tiny.is_special, neutral))
 
 
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_token_that_the_template_would_complete(tiny: Tokenizer, cut: int) -> None:
+    """All but the first or the last characters are the user's; the template's own words spell the rest."""
+    control = "<|im_start|>"  # the longest, 12 characters
+    for before, said, after in (("", control[:cut], control[cut:]), (control[:cut], control[cut:], "")):
+        template = ChatTemplate({"default": f"<|user|>x{before}{{{{ messages[0].content }}}}{after}"}, tiny)
+        ids = template.encode([{"role": "user", "content": said}])
+        assert list(filter(tiny.is_special, ids)) == [263]
+        assert tiny.decode(ids) == f"<|user|>x{control}"
+
+
 def test_nested_values_are_covered_and_others_kept(tiny: Tokenizer, words: list[dict[str, Any]]) -> None:
     covered = Shield(tiny, words).cover(words)
     assert covered == [{"a": ["x", ["<\uf8ff|im_end|>"]], "n": 3}]

@@ -54,6 +54,12 @@ def test_special_tokens_that_are_no_utf8_are_never_in_a_text() -> None:
 def test_without_a_begin_token() -> None:
     found = tokenizer([b"a", b"b", b"ab", b"<end>"], None, 3, add_bos=True)
     assert found.encode("ab<end>") == [2, 3]
+    assert not found.special_ids.add_bos
+
+
+def test_of_equal_tokens_the_first() -> None:
+    found = tokenizer([*BYTES, b"12", b"12", b"<s>"], 258)
+    assert found.encode("12") == [256]
 
 
 def test_end_tokens_among_the_ordinary_are_control_tokens() -> None:
@@ -68,12 +74,15 @@ def test_sentencepiece_is_recognised_by_its_byte_tokens() -> None:
     assert found.encode("hi</s>") == [1, 261, 2]
     assert found.encode("hü") == [1, 259, 3 + 0xC3, 3 + 0xBC]
     assert found.drops_first_space and found.decode([261, 264]) == "hié"
+    found = tokenizer([b"<unk>", b"<s>", b"</s>", *BYTES, *pieces, b"<end>"], 1, 265)
+    assert found.special_texts() == {"<unk>", "<s>", "</s>", "<end>"}
+    assert 265 not in found.encode("<end>", special=False) and found.encode("<end>") == [265]
 
 
 def test_a_byte_without_a_token_is_told() -> None:
     found = tokenizer([b"a", b"\xc3\xa9", b"<s>"], 2)
     assert found.encode("aé") == [0, 1]
-    for text, shown in (("ab", "'b' .bytes 62."), ("\xe8a", "bytes c3 a8")):
+    for text, shown in (("ab", "'b' .bytes 62."), ("\xe8a", "bytes c3 a8"), ("b" + "a" * 99, "'baa' .bytes 62 61 61.")):
         with pytest.raises(InputError, match=f"no token for .*{shown}") as caught:
             found.encode(text)
         assert "\n" not in str(caught.value)
