@@ -65,15 +65,14 @@ def _hold() -> None:
 def _locked() -> Iterator[None]:
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        lock = open(FOLDER / "lock", "w")
+        with open(FOLDER / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield  # numba writes what it compiles, also to a disk that gets full
     except OSError as error:
         raise UsageError(
             f"{FOLDER}: compiled kernels cannot be kept there ({error.strerror}); "
             "set DLLAMA_HOME to a folder that can be written"
         ) from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fingerprint() -> str:
