@@ -15,6 +15,7 @@ from dllama_py.cli.workers import asks_for_workers, equivalent
 from dllama_py.errors import ClusterError, DllamaError, UsageError, machine_explained
 from dllama_py.transport.environment import launched_rank
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, AgreedFailure
+from dllama_py.troubleshooting import with_row
 
 MODES = {
     "inference": "answer a prompt once",
@@ -26,6 +27,7 @@ MODES = {
     "convert": "write a .m file from a Hugging Face folder or a GGUF file",
     "synth": "write a model of random weights in the shape of a known one",
     "bench": "measure prefill and decode against the memory's speed",
+    "profile": "show where the time of a token goes, on every node, and what would be faster",
     "drift": "compare the answers of several node counts, threads and encodings, bit for bit",
 }
 
@@ -97,5 +99,5 @@ def _guess(mode: str) -> str:
 
 
 def _explain(error: DllamaError, where: str = "") -> int:
-    print(f"error: {where}{error}", file=sys.stderr)
+    print(f"error: {where}{with_row(error)}", file=sys.stderr)
     return error.exit_code

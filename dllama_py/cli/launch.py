@@ -21,6 +21,7 @@ from dllama_py.cluster.remote import chosen_endpoint
 from dllama_py.cluster.terminal import converse
 from dllama_py.errors import DllamaError, UsageError, machine_explained
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
+from dllama_py.troubleshooting import with_row
 
 DEFAULT_RANKS = 4
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str], home: Path) -> int:
             print(end="", flush=True)
         return code
     except DllamaError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_row(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("\ninterrupted; what has come is kept, the same command goes on from there", file=sys.stderr)

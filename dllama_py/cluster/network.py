@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 
 from dllama_py.errors import UsageError
+from dllama_py.troubleshooting import with_row
 
 ASK_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
 
@@ -66,7 +67,7 @@ def main() -> int:
     try:
         network = find_network(sys.argv[1])
     except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {with_row(error)}\n")
         return error.exit_code
     command = [sys.executable, "-m", "dllama_py", *sys.argv[2:]]
     os.execve(sys.executable, command, {**os.environ, **rank_environment(network.interface)})

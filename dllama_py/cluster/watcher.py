@@ -15,6 +15,7 @@ from types import FrameType
 
 from dllama_py.errors import ClusterError
 from dllama_py.transport.environment import launched_rank
+from dllama_py.troubleshooting import with_row
 
 WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
 PATIENCE_S = 2.0
@@ -116,7 +117,9 @@ def _obituary(number: int) -> str:
     """One line: which rank, where, by what, and what may be behind it."""
     rank = launched_rank(os.environ)
     hint = HINTS.get(number, "was it stopped by hand or by a limit?")
-    return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({_signal_name(number)}): {hint}"
+    return with_row(
+        f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({_signal_name(number)}): {hint}"
+    )
 
 
 def _signal_name(number: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dllama_py.errors import DllamaError, machine_explained
 from dllama_py.transport.comm import Comm, PeerLost
+from dllama_py.troubleshooting import with_row
 
 PATIENCE_S = 3.0
 STAGGER_S = 0.2  # longer than an abort takes to reach the other ranks
@@ -46,10 +47,10 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
         raise
     except PeerLost as error:
         time.sleep(PATIENCE_S)
-        _abort(comm, f"{error}\n", error.exit_code)
+        _abort(comm, f"{with_row(error)}\n", error.exit_code)
     except DllamaError as error:
         time.sleep(comm.rank * STAGGER_S)
-        _abort(comm, f"{error}\n", error.exit_code)
+        _abort(comm, f"{with_row(error)}\n", error.exit_code)
     except KeyboardInterrupt:
         comm.abort(INTERRUPTED)
     except BrokenPipeError:

@@ -56,7 +56,7 @@ def test_a_host_without_mpi_is_named_and_ends_the_job() -> None:
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: rank 1 on ")
-    assert line.endswith("else pip install --force-reinstall mpich")
+    assert line.endswith("else pip install --force-reinstall mpich (docs/troubleshooting.md#no-mpi)")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["inference", "--help"]])

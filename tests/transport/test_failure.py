@@ -7,6 +7,10 @@ from dllama_py.transport.comm import Comm, PeerLost, SoloComm
 from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
 from tests.support.threads import run_ranks
 
+NO_MEMORY = (
+    "out of memory; use more ranks, or a smaller --max-seq-len or --chunk (docs/troubleshooting.md#out-of-memory)"
+)
+
 
 class Aborting(SoloComm):
     """Two ranks in name; remembers the code of its abort."""
@@ -26,7 +30,7 @@ class Aborting(SoloComm):
         (UsageError("no room"), 2, "rank 1 on cellar: no room"),
         (ClusterError("no answer"), 3, "rank 1 on cellar: no answer"),
         (PeerLost("silence"), 3, "rank 1 on cellar: silence"),
-        (MemoryError(), 3, "rank 1 on cellar: out of memory; use more ranks, or a smaller --max-seq-len or --chunk"),
+        (MemoryError(), 3, f"rank 1 on cellar: {NO_MEMORY}"),
         (OSError(28, "No space left on device"), 3, "rank 1 on cellar: input or output: No space left on device"),
         (OSError(13, "Permission denied", "x.m"), 2, "rank 1 on cellar: x.m: Permission denied"),
         (KeyError("q"), 1, "rank 1 on cellar: KeyError('q')"),

@@ -67,4 +67,4 @@ def test_another_version_on_one_rank_ends_the_job(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: rank 1 on ")
-    assert "has dllama-py 9.9, rank 0 on " in line and line.endswith("install the same versions on every host")
+    assert "has dllama-py 9.9, rank 0 on " in line and line.endswith(" every host (docs/troubleshooting.md#versions)")

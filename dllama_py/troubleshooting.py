@@ -1,0 +1,55 @@
+"""Which row of docs/troubleshooting.md a message belongs to. Knows messages by their words, not who wrote them.
+
+The words stand here and not beside each error, because one row answers messages of several rooms, and because also
+those need a row that are no errors of ours: a rank that was killed cannot raise any.
+"""
+
+import os
+import re
+
+PAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "docs", "troubleshooting.md")
+
+# Anchor of a row -> what its messages say; the first that fits is taken. Messages that end in a command have none, so
+# that it can be copied.
+ROWS = {
+    "no-model": "no --model given and none fetched",
+    "empty-mpich": r"mpich 0\.0\.0 that is installed is an empty package",
+    "no-mpi": "but MPI cannot be loaded",
+    "two-mpis": "but MPI gives each a world of",
+    "expected-ranks": "but DLLAMA_EXPECT_RANKS says",
+    "versions": "rank .* has .*, rank 0 on .* has ",
+    "rank-counts": "ranks cannot share",
+    "kernel-folder": "compiled kernels cannot be kept there",
+    "memory": "rank .* needs .* are free; ",
+    "killed-9": r"was killed by signal 9\b",
+    "out-of-memory": "out of memory",
+    "not-the-file": "is a Git LFS pointer|is a web page",
+    "cut-short": "it was cut short|ends at byte .*, the file at ",
+    "one-shard": "is one file of a Hugging Face checkpoint",
+    "not-supported": "(model_type|architecture) .* is not supported",
+    "quantised": "the checkpoint is quantised by .*, which cannot be read",
+    "other-tensors": "tensors .* are no part of a",
+    "not-finite": "holds a (value|scale) that is infinite|its weights may be damaged",
+    "parts": r"is one of \d+ parts of a model|the GGUF is split into \d+ files",
+    "no-tokenizer": "holds no tokenizer|needs a tokenizer and the model has none",
+    "other-tokenizer": "they do not belong together",
+    "disk": "the disk has .* left|GB of free disk, .* are needed",
+    "silence": "no sign of life from rank",
+    "killed": "was killed by signal",
+    "lost-touch": "lost touch with another rank",
+    "too-long": "a message came that is longer than expected",
+}
+
+
+def row_of(message: str) -> str | None:
+    """The anchor of the row, None where the page has none."""
+    return next((row for row, words in ROWS.items() if re.search(words, message)), None)
+
+
+def with_row(message: object) -> str:
+    """The message, and where to read on: `... (docs/troubleshooting.md#cut-short)`. Still one line."""
+    row = row_of(str(message))
+    if row is None:
+        return str(message)
+    whose = "" if os.path.exists(PAGE) else " of the project"  # an installed package has no pages
+    return f"{message} (docs/troubleshooting.md#{row}{whose})"
