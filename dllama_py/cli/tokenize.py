@@ -11,6 +11,8 @@ from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.prompting import TOKENIZER_SOURCES, open_text
 from dllama_py.text.tokenizer import Tokenizer
 
+MOST_BYTES = 256 << 20  # of a text; it is in memory several times
+
 EPILOG = """examples:
   dllama tokenize --prompt "Hello, world"
   dllama tokenize --tokenizer models/Qwen3-0.6B/tokenizer.json --file text.txt --json"""
@@ -47,9 +49,13 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
 
 
 def read_text(path: Path) -> str:
-    """A whole text file; InputError if it is none."""
+    """A whole text file; InputError if it is none, or has no end."""
     try:
-        return path.read_bytes().decode()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MiB; give a part of it")
+        return data.decode()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give a text file") from None
     except UnicodeDecodeError as error:

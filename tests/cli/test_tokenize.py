@@ -120,6 +120,7 @@ def test_neither_mpi_nor_numba_is_needed(folder):
         (["--tokenizer", "POINTER", "--prompt", "a"], "pointer.t: is a Git LFS pointer, not the file itself"),
         (["--tokenizer", "MODEL", "--prompt", "a"], "a.m: is no tokenizer; give a .t file, a tokenizer.json or"),
         (["--tokenizer", "FOLDER", "--file", "none"], "none: cannot be read: No such file or directory"),
+        (["--tokenizer", "FOLDER", "--file", "/dev/zero"], "/dev/zero: has more than 256 MiB; give a part of it"),
         (["--tokenizer", "FOLDER", "--file", "MODEL"], "is no UTF-8; give a text file in UTF-8"),
         (["--tokenizer", "FOLDER", "--prompt", "a\udcff"], "character 1 of the text is U+DCFF, half of a pair or "),
     ],
