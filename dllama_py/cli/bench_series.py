@@ -96,7 +96,7 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
     """The options that say what is measured, as words of a command line."""
     words = ["--replicate-kv"] if arguments.replicate_kv else []
     for name in (*PASSED_ON, *PASSED_ON_TOO):
-        value = getattr(arguments, name)
+        value = getattr(arguments, name, None)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return words

@@ -41,9 +41,9 @@ class Phases:
 
 
 def warmed_up(engine: Engine, prompt: list[int]) -> CachedSequence:
-    """A sequence on which a few tokens were generated."""
+    """A sequence on which a few tokens were generated, of which the prompt can reuse none."""
     sequence = CachedSequence(engine.runner, slot=0)
-    generated(sequence, prompt[:1], WARM_TOKENS)
+    generated(sequence, [(prompt[0] + 1) % engine.orders.config.vocab_size], WARM_TOKENS)
     return sequence
 
 

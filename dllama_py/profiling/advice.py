@@ -15,6 +15,7 @@ WORTH_IT = 0.20  # more speed than the best single machine; below it is not wort
 BETTER = 0.05  # less is noise
 HOLDS_BACK = 0.05  # of a token that the others wait for one node
 OFTEN = 0.6  # of all all-reduces in which one node is the last
+UNEXPLAINED = 3  # times what the link needs
 LINK_MATTERS = 0.10  # of a token in messages
 
 
@@ -49,6 +50,7 @@ class Measured:
     nodes: tuple[Node, ...]
     n_collectives: int  # a token
     network: Network | None
+    one_node_s: float | None = None  # a token on one node, if that was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Advice:
 
 def advise(measured: Measured) -> Advice:
     """What holds this cluster back, what would be faster, and whether it is worth it."""
-    single_s = single_machine_s(measured.nodes)
+    single_s = measured.one_node_s or single_machine_s(measured.nodes)
     gain = single_s / measured.token_s - 1
     slow, (limit, on_limit) = slow_rank(measured), _limit(measured)
     better, better_s = _better(measured)
@@ -152,6 +154,9 @@ def _limit(measured: Measured) -> tuple[str, str]:
         lost = f"{_ms(wait_s)} of {_ms(token_s)} a token, the messages themselves {_ms(transfer_s)}"
         return "waiting", f"waiting for each other is the limit: {lost}"
     now = setting(measured, measured.network, n, measured.exchange)
+    if transfer_s > UNEXPLAINED * now.sync_s:
+        lost = f"{_ms(transfer_s)} of {_ms(token_s)} a token, where the link needs {_ms(now.sync_s)}"
+        return "waiting", f"messages come late to busy processors: {lost}; end other programs, use fewer threads"
     parts = (
         f"{_ms(transfer_s)} of {_ms(token_s)} a token are messages, by the link's own figures {_ms(now.latency_s)} of "
         f"delay and {_ms(now.wire_s)} of bytes"
@@ -186,9 +191,9 @@ def _on_better(measured: Measured, better: Forecast, better_s: float) -> str:
 def _on_worth(measured: Measured, single_s: float, gain: float) -> str:
     is_one_machine = len({node.host for node in measured.nodes}) == 1
     alone = "one with all threads of the machine" if is_one_machine else "the best machine alone"
-    rates = (
-        f"{1 / measured.token_s:.1f} tok/s on {len(measured.nodes)} nodes against about {1 / single_s:.1f} on {alone}"
-    )
+    about = "" if measured.one_node_s else "about "
+    here = f"{1 / measured.token_s:.1f} tok/s on {len(measured.nodes)} nodes"
+    rates = f"{here} against {about}{1 / single_s:.1f} on {alone}"
     if gain >= WORTH_IT:
         verdict = "worth it"
     elif is_one_machine:

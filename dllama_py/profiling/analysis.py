@@ -16,6 +16,7 @@ from dllama_py.stamps import Role, Run, Work
 
 Ints = NDArray[np.int64]
 S = 1e-9
+BARRIERS = "barriers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class KernelTimes:
 
 
 def kernel_times(rank: RankTimeline, spans: Sequence[Span]) -> list[KernelTimes]:
-    """The longest first. The last entry, "barriers", is how long threads waited for each other, exchanges apart."""
+    """The longest first. The last entry, BARRIERS, is how long threads waited for each other, exchanges apart."""
     found: dict[str, KernelTimes] = {}
     idle_s = 0.0
     for run in (run for span in spans for run in rank.runs[span.first : span.end]):
@@ -155,7 +156,7 @@ def kernel_times(rank: RankTimeline, spans: Sequence[Span]) -> list[KernelTimes]
                 found[work.kernel] = _added(found.get(work.kernel), work, run, busy_s)
         idle_s += program_s(run) - float(took.sum()) - _exchange_idle_s(rank.works(run), run.stamps)
     longest_first = sorted(found.values(), key=lambda times: -times.busy_s)
-    return [*longest_first, KernelTimes("barriers", Role.SMALL, 0, max(idle_s, 0.0), 0, 0)]
+    return [*longest_first, KernelTimes(BARRIERS, Role.SMALL, 0, max(idle_s, 0.0), 0, 0)]
 
 
 def _added(so_far: KernelTimes | None, work: Work, run: Run, busy_s: float) -> KernelTimes:

@@ -29,6 +29,7 @@ class Session:
     spans: Sequence[Span]
     network: Network | None
     clocks: Sequence[Reading]
+    one_node_s: float | None = None  # a token on one node, if that was measured
 
     @property
     def decoding(self) -> list[Span]:
@@ -65,7 +66,9 @@ def _measured(session: Session, steps: Sequence[StepTimes]) -> Measured:
     nodes = tuple(_node(session, steps, rank) for rank in range(len(session.ranks)))
     token_s = sum(step.seconds for step in steps) / len(steps)
     n_collectives = len(steps[0].collectives)
-    return Measured(session.config, session.exchange, token_s, nodes, n_collectives, session.network)
+    return Measured(
+        session.config, session.exchange, token_s, nodes, n_collectives, session.network, session.one_node_s
+    )
 
 
 def _node(session: Session, steps: Sequence[StepTimes], rank: int) -> Node:
@@ -107,23 +110,24 @@ def _weight_bytes(session: Session, rank: int) -> int:
     return sum(work.bytes_read(run.counts) for run in runs for work in timeline.works(run) if work.role is Role.WEIGHTS)
 
 
-def bars(found: Report) -> list[Bar]:
-    """This run, and forecasts of other settings, for the picture."""
-    session, measured = found.session, found.measured
-    n_nodes, steps = len(session.ranks), [step for step in found.steps if step.phase == DECODE]
-    means = [mean_times(steps, rank) for rank in range(n_nodes)]
-    token = NodeTimes(
-        *(sum(values) / n_nodes for values in zip(*(asdict(each).values() for each in means), strict=True))
-    )
-    here = Bar(
-        _label(n_nodes, session.exchange), token.compute_s, token.wait_s, token.transfer_s, token.outside_s, False
-    )
-    others = [
+def bars(found: Report, beside: Sequence[dict[str, Any]]) -> list[Bar]:
+    """This run, those beside it (as `as_json` makes them), and forecasts of what was not measured, for the picture."""
+    runs = [as_json(found), *beside]
+    measured = {(run["nodes"], run["exchange"]): _measured_bar(run) for run in reversed(runs)}
+    forecasts = [
         Bar(_label(each.n_nodes, each.exchange), each.compute_s, 0.0, each.sync_s, 0.0, True)
-        for each in settings(measured)
-        if (each.n_nodes, each.exchange) != (n_nodes, session.exchange)
+        for each in settings(found.measured)
+        if (each.n_nodes, each.exchange) not in measured
     ]
-    return [here, *others]
+    return [*(measured[key] for key in sorted(measured)), *forecasts]
+
+
+def _measured_bar(run: dict[str, Any]) -> Bar:
+    """Means over the nodes."""
+    nodes = run["per_token"]
+    names = ("compute_ms", "wait_ms", "transfer_ms", "outside_ms")
+    compute_s, wait_s, transfer_s, outside_s = (sum(node[name] for node in nodes) / len(nodes) / 1000 for name in names)
+    return Bar(_label(run["nodes"], run["exchange"]), compute_s, wait_s, transfer_s, outside_s, False)
 
 
 def _label(n_nodes: int, exchange: str) -> str:

@@ -92,3 +92,13 @@ def test_ranks_of_one_machine_are_compared_with_all_of_it() -> None:
     advice = advise(together)
     assert advice.sentence.endswith("(-2%): not worth it, all nodes are one machine here.")
     assert not advice.worth_it
+
+
+def test_messages_that_take_far_longer_than_the_link_needs() -> None:
+    node = replace(NODE, transfer_s=0.020)
+    advice = advise(replace(PAIR, token_s=0.062, nodes=(node, replace(node, host="b"))))
+    assert advice.limit == "waiting"
+    assert advice.sentence.startswith(
+        "Messages come late to busy processors: 20.0 ms of 62.0 ms a token, where the link needs 0.51 ms; end other "
+        "programs, use fewer threads; "
+    )
