@@ -11,6 +11,7 @@ import numpy as np
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
+from dllama_py.kernels.exchange import WIRE_BLOCK_BYTES, add_received, decode, encode
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
@@ -62,7 +63,8 @@ def outputs(team: Team) -> list[np.ndarray]:
     found += drive.mixture(team, FloatType.Q40, experts, x[:3], routes)
     found += drive.norm(team, x, range(6), floats(7, 256), 1e-5)
     found += drive.gated_hidden(team, 90 * floats(8, 6, 256), floats(9, 6, 256))
-    found += [drive.tree_sum(team, x.reshape(2, 3, 256), rounding) for rounding in (KEEP_F32, ROUND_BF16, ROUND_Q80)]
+    sums = [drive.tree_sum(team, x.reshape(2, 3, 256), rounding) for rounding in (KEEP_F32, ROUND_BF16, ROUND_Q80)]
+    found += [*sums, *exchanged(team, sums[1], ROUND_BF16), *exchanged(team, sums[2], ROUND_Q80)]
     cache = PagedCache.empty([[0, 2], [1, 3]], 2, 32, half=True)
     for slot in range(2):
         cache.fill(slot, floats(10 + slot, 72, 2, 32), floats(12 + slot, 72, 2, 32))
@@ -71,6 +73,16 @@ def outputs(team: Team) -> list[np.ndarray]:
     found.append(prepare(team, cache, heads, ROWS, turns, adjacent=True))
     q = prepare(team, cache, heads, ROWS, turns, adjacent=False)
     return [*found, q, np.nan_to_num(cache.keys), np.nan_to_num(cache.values), attend(team, cache, q, ROWS, [0, 3, 6])]
+
+
+def exchanged(team: Team, values: Floats, rounding: int) -> list[np.ndarray]:
+    """Values rounded to an exchange format: on the wire, received, and added to themselves in reverse."""
+    wire = np.zeros(values.size // 32 * WIRE_BLOCK_BYTES[rounding], np.uint8)
+    back, total = drive.untouched(values.size), values.reshape(-1)[::-1].copy()
+    for kernel, floats in ((encode, values), (decode, back), (add_received, total)):
+        blocks = {"n_rows": drive.words(1), "n_blocks": values.size // 32, "level": 0, "path": 0}
+        drive.run(team, kernel(**blocks, values=floats, wire=wire, rounding=rounding))
+    return [wire, back, total]
 
 
 def specials(team: Team) -> str:
@@ -82,12 +94,18 @@ def specials(team: Team) -> str:
     return " ".join(f"{bits:x}" for array in (halves, bfloats, floats_of_halves.view(np.uint32)) for bits in array[:6])
 
 
+def digest(arrays: list[np.ndarray]) -> str:
+    """SHA-256 of all arrays, one after the other."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array))
+    return found.hexdigest()
+
+
 def main() -> None:
-    digest = hashlib.sha256()
-    for output in outputs(Team(1)):
-        assert np.isfinite(output).all()
-        digest.update(np.ascontiguousarray(output))
-    print(DOT4.name, digest.hexdigest(), specials(Team(1)), sep="\n")
+    found = outputs(Team(1))
+    assert all(np.isfinite(output).all() for output in found)
+    print(DOT4.name, digest(found), specials(Team(1)), sep="\n")
 
 
 if __name__ == "__main__":

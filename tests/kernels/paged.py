@@ -51,8 +51,11 @@ class PagedCache:
         return self.keys.dtype == np.float16
 
     def rows(self, rows: Sequence[Row]) -> NDArray[np.int64]:
-        """The kernels' ROWS."""
-        return np.array([[position, self.tables[slot].ctypes.data] for slot, position in rows], np.int64)
+        """The kernels' ROWS, flat; behind them lie copies of the page tables that they point to."""
+        words = np.concatenate([np.zeros(2 * len(rows), np.int64), *self.tables])
+        starts = words.ctypes.data + 8 * np.cumsum([2 * len(rows), *(table.size for table in self.tables)])
+        words[: 2 * len(rows)] = [word for slot, position in rows for word in (position, starts[slot])]
+        return words
 
 
 def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups: Sequence[int]) -> Floats:
