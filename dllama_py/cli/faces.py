@@ -11,7 +11,7 @@ import json
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
@@ -90,17 +90,20 @@ class Lines:
 class JsonLines:
     """For a program that shows the conversation; it is heard also while an answer is computed.
 
-    A thread reads, because only that can wait for input while the other computes; it touches nothing else.
+    A thread reads, because only that can wait for input while the other computes; it touches nothing else. A cancel
+    is for the lines before it, also for one whose answer has not begun, and not for those that come later.
     """
 
     def __init__(self, lines: TextIO, out: TextIO) -> None:
         self._out = out
         self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._cancelled, self._ended = threading.Event(), threading.Event()
+        self._n_typed = self._n_cancelled = self._n_asked = 0  # lines: heard, those before the last cancel, given
+        self._ended = threading.Event()
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
     def ask(self) -> str | None:
         self._tell(waiting=True)
+        self._n_asked += 1
         return self._typed.get()
 
     def show(self, text: str, thought: bool) -> None:
@@ -114,29 +117,33 @@ class JsonLines:
 
     @contextmanager
     def answering(self) -> Iterator[Callable[[], bool]]:
-        self._cancelled.clear()
-        yield lambda: self._cancelled.is_set() or self._ended.is_set()
+        yield lambda: self._n_cancelled >= self._n_asked or self._ended.is_set()
 
     def _tell(self, **message: object) -> None:
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
 
     def _read(self, lines: TextIO) -> None:
-        for line in lines:
-            message = _object(line)
-            if "line" in message:
-                self._typed.put(str(message["line"]))
-            elif "cancel" in message:
-                self._cancelled.set()
-        self._ended.set()
-        self._typed.put(None)
+        try:
+            for line in lines:
+                self._hear(_object(line))
+        finally:  # whatever happens, nobody waits for it
+            self._ended.set()
+            self._typed.put(None)
+
+    def _hear(self, message: Mapping[str, object]) -> None:
+        if "line" in message:
+            self._n_typed += 1
+            self._typed.put(str(message["line"]))
+        elif "cancel" in message:
+            self._n_cancelled = self._n_typed
 
 
 def _object(line: str) -> dict[str, object]:
     """A line of JSON; what is none is the words of somebody who typed them."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = None
     return message if isinstance(message, dict) else {"line": line.rstrip("\r\n")}
 

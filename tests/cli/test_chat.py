@@ -3,7 +3,9 @@
 
 import io
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,33 @@ def test_json_lines_are_heard_in_order() -> None:
         *[{"waiting": True}] * 3,
         {"text": "x", "thought": True},
     ]
+
+
+def test_a_cancel_is_for_the_lines_before_it() -> None:
+    """Also if it comes before the answer to them has begun. The pipe stays open, so that nothing else cancels."""
+    out_of, into = os.pipe()
+    with open(out_of) as lines, open(into, "w") as program:
+        face = JsonLines(lines, io.StringIO())
+        for said, cancelled in (
+            ('{"cancel": true}\n{"line": "a"}\n', False),
+            ('{"line": "b"}\n{"cancel": true}\n{"line": "c"}\n', True),
+            ("", False),
+        ):
+            program.write(said)
+            program.flush()
+            face.ask()
+            with face.answering() as is_cancelled:
+                until = time.monotonic() + 5  # another thread reads
+                while is_cancelled() != cancelled and time.monotonic() < until:
+                    time.sleep(0.01)
+                assert is_cancelled() == cancelled
+        program.close()
+        assert face.ask() is None
+
+
+def test_a_line_that_is_nested_without_end_is_a_line() -> None:
+    face = JsonLines(io.StringIO("[" * 100_000 + "\nb\n"), io.StringIO())
+    assert [len(face.ask() or ""), face.ask(), face.ask()] == [100_000, "b", None]
 
 
 def test_one_answer_as_json(smollm2_gguf: Path, capsys: pytest.CaptureFixture[str]) -> None:
