@@ -174,6 +174,7 @@ def test_a_window_shorter_than_the_context_limits_it(tmp_path):
         ({"expert_count": 8}, {}, "llama.expert_count is 8, expected none"),
         ({"rope__dimension_count": 16}, {}, "llama.rope.dimension_count is 16, expected the head width 32"),
         ({"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}, {}, "scaling.type is yarn by 4.0"),
+        ({"rope__scale_linear": 2.0}, {}, "llama.rope.scale_linear is 2.0, expected 1"),
         ({"attention__head_count_kv": [1, 2]}, {}, "llama.attention.head_count_kv is .* same for all layers"),
         ({"attention__head_count": 0}, {}, "heads 0"),
         ({"block_count": "two"}, {}, "llama.block_count is two, expected a whole number"),
@@ -199,6 +200,24 @@ def test_a_part_of_a_model_is_refused(tmp_path):
     add_tensors(writer)
     with pytest.raises(InputError, match="one of 3 parts"):
         open_checkpoint(tmp_path / "a")
+
+
+def test_an_adapter_is_refused(tmp_path):
+    writer = small_file(tmp_path / "a")
+    writer.add_string("general.type", "adapter")
+    add_tensors(writer)
+    with pytest.raises(InputError, match="holds a adapter, not a model"):
+        open_checkpoint(tmp_path / "a")
+
+
+@pytest.mark.parametrize("length", [0, 16, 32, 48])
+def test_data_begin_where_the_alignment_says(tmp_path, length):
+    writer = small_file(tmp_path / "a")
+    writer.add_custom_alignment(64)
+    writer.add_string("general.name", "x" * length)
+    add_tensors(writer)
+    checkpoint = open_checkpoint(tmp_path / "a")
+    assert all((values(checkpoint, spec) == 1).all() for spec in tensor_specs(checkpoint.config))
 
 
 def test_types_that_cannot_be_read_are_named_all_at_once(tmp_path):

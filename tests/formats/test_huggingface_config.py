@@ -62,6 +62,7 @@ def test_llama3_scaling_of_frequencies():
         ({"rope_type": "foo", "factor": 4.0}, "RoPE scaling 'foo' is not supported; 'default' and 'llama3' are"),
         ({"type": "yarn", "factor": 4.0}, "RoPE scaling 'yarn' is not supported"),
         ({"factor": 4.0}, "RoPE scaling 'missing' is not supported"),
+        ({"rope_type": "llama3", **LLAMA3, "factor": 0.5}, "factor is 0.5, expected at least 1"),
         ({"rope_type": "llama3", "factor": 4.0}, "low_freq_factor is missing, expected a number"),
         ({"full_attention": {"rope_type": "default"}}, r"RoPE scaling per layer kind \(full_attention\)"),
         ({"rope_type": "default", "partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, expected 1"),
@@ -80,6 +81,15 @@ def test_mistral_is_llama_within_its_window(tmp_path):
     assert open_checkpoint(folder).config.context_length == 512
 
 
+@pytest.mark.parametrize(("name", "epsilon", "omitted"), [("tiny-llama", 1e-5, True), ("tiny-qwen3", 1e-6, False)])
+def test_an_epsilon_that_is_not_said(tmp_path, name, epsilon, omitted):
+    """A .m file without it means 1e-5, so only that may be left out there."""
+    folder = own_folder(tmp_path / "a", name)
+    change_config(folder, rms_norm_eps=None)
+    checkpoint = open_checkpoint(folder)
+    assert (checkpoint.config.norm_epsilon, "norm_epsilon" in checkpoint.omitted) == (epsilon, omitted)
+
+
 def test_a_window_that_is_switched_off(tmp_path):
     folder = own_folder(tmp_path / "a", "tiny-qwen3", sliding_window=64, use_sliding_window=False)
     assert open_checkpoint(folder).config.context_length == 512
@@ -93,6 +103,7 @@ def test_a_window_that_is_switched_off(tmp_path):
         ({"hidden_act": "gelu"}, 'hidden_act is "gelu", expected silu'),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised by gptq, which cannot be read"),
         ({"quantization_config": {"quant_method": "fp8"}}, "quantised by fp8, which cannot be read"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, expected 1"),
         ({"hidden_size": "128"}, 'hidden_size is "128", expected a whole number'),
         ({"hidden_size": None}, "hidden_size is null, expected a whole number"),
         ({"num_hidden_layers": 10**9}, "1000000000 layers of 0 experts cannot be"),

@@ -38,6 +38,15 @@ def test_disjoint_shards_need_no_index(tmp_path):
     assert open_checkpoint(folder).notes == ()
 
 
+def test_consolidated_weights_beside_shards_are_left_alone(tmp_path):
+    folder = own_folder(tmp_path / "a")
+    (folder / INDEX).unlink()
+    save(folder / "consolidated.safetensors", **{"model.norm.weight": np.zeros(128, np.float32)})
+    assert open_checkpoint(folder).notes == (
+        f"{folder}: consolidated.safetensors left alone, not part of the checkpoint",
+    )
+
+
 def test_shards_that_overlap_need_an_index(tmp_path):
     folder = own_folder(tmp_path / "a")
     (folder / INDEX).unlink()
