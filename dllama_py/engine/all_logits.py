@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.engine.cost import FREE
 from dllama_py.engine.meter import Meter
@@ -13,6 +14,8 @@ from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import RankModel
 from dllama_py.sharding.plan import Shard
 from dllama_py.transport.metered import MeteredComm
+
+NO_SHARES = np.empty((0, 2), np.float64)
 
 
 class AllLogits:
@@ -38,19 +41,12 @@ class AllLogits:
 
     def scores(self, asks: Sequence[Ask], n_candidates: int) -> tuple[Scores, ...]:
         """Of each wanted row."""
-        own = self.own.candidates(len(asks), n_candidates)
-        answers = self._answers[:, : own.size]
-        self.comm.gather(own.reshape(-1), list(answers))
-        answers = answers.reshape(len(answers), *own.shape)  # [N, W, C + 2 * shares]
-        return tuple(
-            Scores(
-                ask,
-                answers[:, row, :n_candidates],
-                np.ascontiguousarray(answers[:, row, n_candidates:]).view(np.float64).reshape(-1, 2),
-                RestOfRow(self, row, ask),
-            )
-            for row, ask in enumerate(asks)
-        )
+        answers = self._answers_of_all(self.own.candidates(len(asks), n_candidates))
+        found = []
+        for row, ask in enumerate(asks):
+            shares = _shares(answers[:, row, n_candidates:]) if ask.temperature else NO_SHARES
+            found.append(Scores(ask, answers[:, row, :n_candidates], shares, RestOfRow(self, row, ask)))
+        return tuple(found)
 
     def draw(self, row: int, share: int, part: float, temperature: float) -> int:
         """An id of a share of the vocabulary, drawn by the rank that holds it."""
@@ -61,6 +57,14 @@ class AllLogits:
         drawn = np.empty(1, np.int64)
         self.comm.recv(drawn, owner)
         return int(drawn[0])
+
+    def _answers_of_all(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[W, n] of each rank -> [N, W, n]."""
+        if self.comm.size == 1:
+            return own[np.newaxis]
+        answers = self._answers[:, : own.size]
+        self.comm.gather(own.reshape(-1), list(answers))
+        return answers.reshape(len(answers), *own.shape)
 
     def _joined(self, own: Floats) -> Floats:
         """Every rank's columns [W, V / N] side by side."""
@@ -93,3 +97,8 @@ class RestOfRow:
         drawn = self._all.draw(self._row, share, part, self._ask.temperature)
         self.cost += meter.cost(0)
         return drawn
+
+
+def _shares(words: NDArray[np.int64]) -> NDArray[np.float64]:
+    """[N, 2 * shares of a rank] -> float64 [P, 2]."""
+    return np.ascontiguousarray(words).view(np.float64).reshape(-1, 2)

@@ -4,6 +4,8 @@ Above: the logit's bits in an order in which larger keys are larger logits (what
 the id, counted backwards. So the largest key is the largest logit with the lowest id.
 """
 
+import struct
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,3 +25,10 @@ def logits_of(keys: NDArray[np.int64]) -> NDArray[np.float32]:
     """float32 [n]; 0 for either zero."""
     orders = keys >> 32
     return np.where(orders >= 0, orders, orders ^ MAGNITUDE).astype(np.int32).view(np.float32)
+
+
+def logit_of(key: int) -> float:
+    """Of one key; far quicker than through an array."""
+    order = key >> 32
+    logit: float = struct.unpack("=f", struct.pack("=i", order if order >= 0 else order ^ MAGNITUDE))[0]
+    return logit

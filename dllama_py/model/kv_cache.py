@@ -25,6 +25,7 @@ class KvCache:
         pages_per_slot = -(-context // PAGE)
         self._free = list(range(n_slots * pages_per_slot - 1, -1, -1))  # the lowest number is taken first
         self._tables = np.full((n_slots, pages_per_slot), NO_PAGE, np.int64)
+        self._tables_address: int = self._tables.ctypes.data  # asked for once; numpy takes microseconds to tell it
         self._n_pages = [0] * n_slots
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
         shape = (n_slots * pages_per_slot, config.n_layers, page_bytes)
@@ -50,7 +51,7 @@ class KvCache:
 
     def table_address(self, slot: int) -> int:
         """Where the part numbers of a slot's pages stand, for the kernels: page number * layers."""
-        return self._tables.ctypes.data + slot * self._tables.strides[0]
+        return self._tables_address + slot * self._tables.strides[0]
 
     def reach(self, slot: int, position: int) -> None:
         """Makes sure that the slot has the page of this position and all before it."""
