@@ -50,7 +50,7 @@ def job_command(placement: Placement, arguments: Sequence[str]) -> list[str]:
 
 def write_script(path: Path, command: Sequence[str], title: str) -> None:
     """An executable shell script of that command, to which further options can be given."""
-    part = path.with_name(path.name + ".new")
+    part = path.with_name(f"{path.name}.{os.getpid()}")  # of this process, if two start the same model at once
     part.write_text(
         f"#!/bin/sh\n# Starts {title}; further options are passed on, such as --max-seq-len 8192\n"
         f'exec {shlex.join(command)} "$@"\n'

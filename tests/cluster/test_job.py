@@ -73,6 +73,14 @@ def test_the_script_says_the_command_and_passes_options_on(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["run tiny.sh"]
 
 
+def test_two_launches_may_write_one_script_at_once(tmp_path: Path) -> None:
+    write = "from pathlib import Path\nfrom dllama_py.cluster.job import write_script\n"
+    write += f"for _ in range(300): write_script(Path({str(tmp_path / 'run.sh')!r}), ['true'], 'nothing')"
+    both = [subprocess.Popen([sys.executable, "-c", write]) for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    assert run_script(tmp_path / "run.sh") == 0
+
+
 def test_the_hubs_token_does_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     write_script(tmp_path / "run.sh", ["sh", "-c", f"env > '{tmp_path}/seen'"], "nothing")
