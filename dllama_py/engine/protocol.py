@@ -28,6 +28,8 @@ class Message(IntEnum):
     READ = 4  # all ranks read memory at once and tell their rates
     LOGITS = 5  # number of a wanted row of the last step: every rank sends all its logits
     DRAW = 6  # number of a wanted row, share of the vocabulary, part and temperature as bits: its owner draws
+    HASH_ALL = 7  # every step is hashed from now on
+    HASHES = 8  # rows, 1 for the leaves: every rank sends its hashes of the last step
 
 
 class Broadcasting(Protocol):

@@ -14,6 +14,7 @@ from dllama_py.engine.collector import paused_collector, settle, unsettle
 from dllama_py.engine.meter import Meter
 from dllama_py.engine.protocol import Mail, Message
 from dllama_py.engine.rank_logits import RankLogits
+from dllama_py.engine.residual_check import ResidualCheck, send_hashes
 from dllama_py.engine.scores import Ask
 from dllama_py.engine.step import Floats, Row, StepResult
 from dllama_py.model.rank_model import READ_TRIES, RankModel, Step
@@ -38,6 +39,7 @@ class Runner:
         self._embed = embed
         self._mail = Mail(comm, self.max_rows, self.config.width)
         self._logits = AllLogits(model, comm, shards, self._mail)
+        self.residuals = ResidualCheck(model, comm, self._mail)
         self._no_logits = np.empty((0, self.config.vocab_size), np.float32)
         settle()
 
@@ -45,7 +47,8 @@ class Runner:
         """Computes up to `max_rows` rows; what comes back is of the rows whose numbers are wanted.
 
         Rows of one slot stand together and continue what the slot holds. `asks`: one for each wanted row, whose scores
-        then come, valid until the next step; without them all logits come.
+        then come, valid until the next step; without them all logits come. ClusterError if an exchange fails, a rank
+        is lost, or one computes other numbers than the rest.
         """
         meter = Meter(self.model, self._comm)
         step = _step_of(rows, wanted, asks)
@@ -55,6 +58,7 @@ class Runner:
         self.model.forward(step)
         scores = self._logits.scores(asks, step.n_candidates) if asks else ()
         logits = self._logits.rows(len(wanted)) if wanted and not asks else self._no_logits
+        self.residuals.after_step(step.positions)
         return StepResult(logits, meter.cost(len(rows)), scores)
 
     def cut(self, slot: int, length: int) -> None:
@@ -110,6 +114,10 @@ def _answer(model: RankModel, comm: MeteredComm, mail: Mail, own: RankLogits) ->
         case Message.DRAW, [row, share, part, temperature, *_] if own.owner(share) == comm.rank:
             drawn = own.draw(row, share, *np.array([part, temperature]).view(np.float64).tolist())
             comm.send(np.array([drawn], np.int64), 0)
+        case Message.HASH_ALL, _:
+            model.hash_every = 1
+        case Message.HASHES, [n_rows, of_leaves, *_]:
+            send_hashes(model, comm, n_rows, bool(of_leaves))
     return True
 
 

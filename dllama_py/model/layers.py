@@ -12,6 +12,7 @@ from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.instructions import Instructions
 from dllama_py.model.kv_cache import KvCache
+from dllama_py.model.residual_log import ATTENTION, FEED_FORWARD, ResidualLog
 from dllama_py.model.rope import RopeTables
 from dllama_py.sharding.weights import Weights
 
@@ -21,7 +22,14 @@ class Exchange:
     """Here the ranks add up `buffers.sum`."""
 
 
-Part = Instruction | Exchange
+@dataclass(frozen=True, slots=True)
+class Look:
+    """An instruction that only watches; most programs leave it out."""
+
+    instruction: Instruction
+
+
+Part = Instruction | Exchange | Look
 
 
 class Layers:
@@ -34,6 +42,7 @@ class Layers:
         self._weights = weights
         self._buffers = buffers
         self._make = Instructions(config, weights, buffers, cache, rope, rounding)
+        self.log = ResidualLog(buffers, config.n_layers)
 
     def attention(self, layer: int) -> Iterator[Part]:
         """x += o(attention(norm(x)))."""
@@ -49,7 +58,7 @@ class Layers:
             yield make.quantize_attended()
         attended = b.attended if output.kind.is_float else b.attended_q
         yield make.partial_products(output, make.all_rows, attended, b.leaves, make.head_leaves)
-        yield from self._add_up()
+        yield from self._add_up(layer, ATTENTION)
 
     def dense_feed_forward(self, layer: int) -> Iterator[Part]:
         """x += down(silu(gate(norm(x))) * up(norm(x)))."""
@@ -60,7 +69,7 @@ class Layers:
         yield make.product(up, make.all_rows, make.normed(up), b.up)
         yield make.gated_hidden(down, b.n_rows)
         yield make.partial_products(down, make.all_rows, make.hidden(down), b.leaves, make.hidden_leaves)
-        yield from self._add_up()
+        yield from self._add_up(layer, FEED_FORWARD)
 
     def mixture_of_experts(self, layer: int) -> Iterator[Part]:
         """x += sum over the chosen experts of weight * down(silu(gate) * up)."""
@@ -73,7 +82,7 @@ class Layers:
         yield make.product(up, make.pairs, make.normed(up), b.up)
         yield make.gated_hidden(down, b.n_pairs)
         yield make.expert_sums(down)
-        yield from self._add_up()
+        yield from self._add_up(layer, FEED_FORWARD)
 
     def head(self) -> list[Instruction]:
         """Logits of the wanted rows, and the candidates among them where these are asked for."""
@@ -82,8 +91,9 @@ class Layers:
         product = make.product(head, make.wanted_rows, make.normed(head), b.logits)
         return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
 
-    def _add_up(self) -> Iterator[Part]:
+    def _add_up(self, layer: int, half: int) -> Iterator[Part]:
         """Leaves to the rank's sum, the ranks' sums to one, that to the residual stream."""
+        yield Look(self.log.hash_leaves(layer, half))
         yield self._make.tree_sum()
         yield Exchange()
         yield self._make.add_sum()

@@ -19,7 +19,8 @@ from dllama_py.model import llama, qwen3, qwen3_moe
 from dllama_py.model.all_reduce import NEVER, AllReduce
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
-from dllama_py.model.layers import Layers, Part
+from dllama_py.model.layers import Exchange, Layers, Look, Part
+from dllama_py.model.residual_log import EVERY_STEPS
 from dllama_py.wire import WireWord
 
 PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
@@ -29,6 +30,8 @@ PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
 }
 
 READ_TRIES = 5
+
+Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,11 @@ class RankModel:
         self._wire = all_reduce.wire if all_reduce else None
         halt = self._wire.words[WireWord.TROUBLE :] if self._wire else None
         self._long_from_rows = -(-all_reduce.long_from_values // self.config.width) if all_reduce else NEVER
-        self._short = Program(_instructions(layers, all_reduce.doubling if all_reduce else _alone), halt)
-        self._long = self._short
-        if all_reduce and self._long_from_rows <= buffers.max_rows:
-            self._long = Program(_instructions(layers, all_reduce.halving_and_doubling), halt)
+        self._plain, self._hashed = (self._programs(layers, all_reduce, halt, is_hashed) for is_hashed in (False, True))
         self._head = Program(layers.head())
+        self.log = layers.log
+        self.hash_every = EVERY_STEPS if all_reduce else NEVER  # steps
+        self._n_steps = 0
 
     def forward(self, step: Step) -> NDArray[np.float32]:
         """Logits float32 [W, rows of the vocabulary here]; `buffers.x` holds the embedded rows [T, D].
@@ -73,12 +76,19 @@ class RankModel:
         ClusterError if an exchange fails or another rank is lost.
         """
         self._set(step)
-        self._team.run(self._long if len(step.slots) >= self._long_from_rows else self._short)
+        self._n_steps += 1
+        short, long = self._hashed if self.was_hashed else self._plain
+        self._team.run(long if len(step.slots) >= self._long_from_rows else short)
         if self._wire and self._wire[WireWord.TROUBLE]:
             raise self._wire.explain()
         if len(step.wanted):
             self._team.run(self._head)
         return self.buffers.logits[: len(step.wanted)]
+
+    @property
+    def was_hashed(self) -> bool:
+        """Whether `log` is of the last step: the first and then one in `hash_every`, the same ones on all ranks."""
+        return self.hash_every != NEVER and (self._n_steps - 1) % self.hash_every == 0
 
     @property
     def kernel_seconds(self) -> float:
@@ -97,6 +107,15 @@ class RankModel:
             self._team.run(stream)
             seconds.append(time.perf_counter() - started)
         return seconds
+
+    def _programs(
+        self, layers: Layers, all_reduce: AllReduce | None, halt: Words | None, is_hashed: bool
+    ) -> tuple[Program, Program]:
+        """For few rows and for many."""
+        short = Program(_instructions(layers, all_reduce.doubling if all_reduce else _alone, is_hashed), halt)
+        if all_reduce is None or self._long_from_rows > self.buffers.max_rows:
+            return short, short
+        return short, Program(_instructions(layers, all_reduce.halving_and_doubling, is_hashed), halt)
 
     def _set(self, step: Step) -> None:
         b, n_rows = self.buffers, len(step.slots)
@@ -120,15 +139,23 @@ def _alone() -> Iterator[Instruction]:
 def kernels_of(layers: Layers, all_reduce: AllReduce | None) -> list[Kernel]:
     """All kernels that a model of these layers runs, each once; nothing is compiled yet."""
     exchanges = [*all_reduce.doubling(), *all_reduce.halving_and_doubling()] if all_reduce else []
-    instructions = [*layers.head(), *_instructions(layers, _alone), *exchanges]
+    instructions = [*layers.head(), *_instructions(layers, _alone, is_hashed=True), *exchanges]
     return list({instruction.kernel.name: instruction.kernel for instruction in instructions}.values())
 
 
-def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]]) -> list[Instruction]:
+def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]], is_hashed: bool) -> list[Instruction]:
     """All layers, with the exchanges in their places."""
     page = PAGES[layers.config.arch]
-    instructions: list[Instruction] = []
+    instructions = [layers.log.hash_residual(0)] if is_hashed else []
     for number in range(layers.config.n_layers):
         for part in page(layers, number):
-            instructions += [part] if isinstance(part, Instruction) else exchange()
+            match part:
+                case Instruction():
+                    instructions.append(part)
+                case Exchange():
+                    instructions += exchange()
+                case Look(instruction) if is_hashed:
+                    instructions.append(instruction)
+        if is_hashed:
+            instructions.append(layers.log.hash_residual(number + 1))
     return instructions

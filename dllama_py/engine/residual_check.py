@@ -1,0 +1,86 @@
+"""Do all ranks hold the same residual stream, and where do two runs part? Hashes are gathered at the root."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.engine.protocol import Mail, Message
+from dllama_py.errors import ClusterError
+from dllama_py.model.rank_model import RankModel
+from dllama_py.transport.metered import MeteredComm
+
+Hashes = NDArray[np.int64]
+
+
+class ResidualCheck:
+    """At the root: after a step that was hashed, compares all ranks; keeps the hashes where they are wanted."""
+
+    def __init__(self, model: RankModel, comm: MeteredComm, mail: Mail) -> None:
+        self._model = model
+        self._comm = comm
+        self._mail = mail
+        self._kept: list[tuple[Hashes, Hashes]] | None = None
+
+    def keep(self) -> None:
+        """From now on every step is hashed, and the hashes of all are kept."""
+        self._mail.tell(Message.HASH_ALL)
+        self._model.hash_every = 1
+        self._kept = []
+
+    def kept(self) -> tuple[Hashes, Hashes]:
+        """Of the T rows since `keep`: residual stream int64 [T, L + 1] and leaves [T, L, 2, P]."""
+        residuals, leaves = zip(*(self._kept or []), strict=True)
+        return np.concatenate(residuals, axis=1).T, np.moveaxis(np.concatenate(leaves, axis=3), 3, 0)
+
+    def after_step(self, positions: NDArray[np.int64]) -> None:
+        """positions: int64 [T], of the rows. ClusterError if a rank has other numbers than the rest."""
+        if not self._model.was_hashed:
+            return
+        n_rows = len(positions)
+        self._mail.tell(Message.HASHES, n_rows, 0)
+        residuals = self._gathered(self._model.log.residual(n_rows))  # [N, L + 1, T]
+        check_residuals(residuals, self._comm.hosts, positions.tolist())
+        if self._kept is not None:
+            self._mail.tell(Message.HASHES, n_rows, 1)
+            leaves = self._gathered(self._model.log.leaves(n_rows))  # [N, L, 2, P / N, T]
+            self._kept.append((residuals[0], np.concatenate(list(leaves), axis=2)))
+
+    def _gathered(self, own: Hashes) -> Hashes:
+        everywhere = np.empty((self._comm.size, *own.shape), np.int64)
+        self._comm.gather(own, list(everywhere))
+        return everywhere
+
+
+def send_hashes(model: RankModel, comm: MeteredComm, n_rows: int, of_leaves: bool) -> None:
+    """A rank's answer to Message.HASHES."""
+    comm.gather(model.log.leaves(n_rows) if of_leaves else model.log.residual(n_rows), None)
+
+
+def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence[int]) -> None:
+    """residuals: int64 [N, L + 1, T] of all ranks (model/residual_log.py); positions: of the T rows.
+
+    ClusterError names the first layer after which they differ and the rank that is alone with its own; of two ranks
+    either may be wrong, and the second is named.
+    """
+    places = np.argwhere((residuals != residuals[0]).any(axis=0))
+    if not len(places):
+        return
+    n_done, row = map(int, places[0])
+    rank = _odd_one(residuals[:, n_done, row].tolist())
+    others = "the other" if len(hosts) == 2 else "the others"
+    raise ClusterError(
+        f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(n_done)} at position {positions[row]}: "
+        "its CPU, its memory or its link makes errors; test that host, or leave it out"
+    )
+
+
+def _odd_one(hashes: Sequence[int]) -> int:
+    """The last rank whose hash fewest have; of two ranks the second."""
+    counts = Counter(hashes)
+    return min(reversed(range(len(hashes))), key=lambda rank: counts[hashes[rank]])
+
+
+def _named(n_done: int) -> str:
+    return f"after layer {n_done - 1}" if n_done else "before the first layer"
