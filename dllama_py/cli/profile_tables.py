@@ -28,9 +28,8 @@ def show(found: Report) -> None:
 def _nodes(found: Report) -> "Table":
     title = f"Per token ({1000 * found.measured.token_s:.2f} ms, {1 / found.measured.token_s:.1f} tok/s)"
     table = _table(title, ["node", "compute ms", "wait ms", "transfer ms", "between programs ms", "last in"])
-    steps = [step for step in found.steps if step.phase == DECODE]
     for rank, node in enumerate(found.measured.nodes):
-        times = mean_times(steps, rank)
+        times = mean_times(found.decoding, rank)
         milliseconds = [times.compute_s, times.wait_s, times.transfer_s, times.outside_s]
         last = f"{node.times_last} of {found.measured.n_collectives}"
         table.add_row(f"rank {rank} on {node.host}", *(f"{1000 * each:.2f}" for each in milliseconds), last)

@@ -42,10 +42,13 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`typical`: the decode step of median length, as an index of `steps`."""
+    """`decoding`: the decode steps that have a following one, so that what lies between is known. `typical`: the one of
+    median length, as an index of `steps`.
+    """
 
     session: Session
     steps: Sequence[StepTimes]
+    decoding: Sequence[StepTimes]
     typical: int
     measured: Measured
     advice: Advice
@@ -54,12 +57,11 @@ class Report:
 def report(session: Session) -> Report:
     """What the stamps amount to."""
     steps = step_times(session.ranks, session.spans)
-    decoding = [number for number, step in enumerate(steps) if step.phase == DECODE]
-    decoding = decoding[:-1] or decoding  # the last ends with its last program, the others where the next begins
-    middle = median_low([steps[number].seconds for number in decoding])
-    typical = next(number for number in decoding if steps[number].seconds == middle)
-    measured = _measured(session, [steps[number] for number in decoding])
-    return Report(session, steps, typical, measured, advise(measured))
+    decoding = [step for step in steps[:-1] if step.phase == DECODE]
+    middle = median_low([step.seconds for step in decoding])
+    typical = next(number for number, step in enumerate(steps[:-1]) if step.phase == DECODE and step.seconds == middle)
+    measured = _measured(session, decoding)
+    return Report(session, steps, decoding, typical, measured, advise(measured))
 
 
 def _measured(session: Session, steps: Sequence[StepTimes]) -> Measured:
@@ -137,7 +139,7 @@ def _label(n_nodes: int, exchange: str) -> str:
 def as_json(found: Report) -> dict[str, Any]:
     """Keys as documented in docs/profiling.md; times in milliseconds, rates per second."""
     session, measured = found.session, found.measured
-    steps = [step for step in found.steps if step.phase == DECODE]
+    steps = found.decoding
     return {
         "nodes": len(session.ranks),
         "threads": [rank.n_threads for rank in session.ranks],

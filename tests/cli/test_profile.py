@@ -11,6 +11,7 @@ import pytest
 from dllama_py.cli import main
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.series import Job, answer_of
+from dllama_py.formats.checkpoint import open_checkpoint
 from tests.checkpoints import tiny_model_file
 
 KEYS = {
@@ -69,10 +70,10 @@ def test_two_nodes(model: str, tmp_path: Path) -> None:
     found = answer_of(Job(Placement(2), words))
     assert found.keys() == KEYS
     assert (found["nodes"], found["exchange"], len(found["hosts"]), len(found["links"])) == (2, "q80", 2, 1)
-    assert [each["number"] for each in found["collectives"]] == list(range(2 * n_layers(model)))
-    width = 64
+    config = open_checkpoint(Path(model)).config
+    assert [each["number"] for each in found["collectives"]] == list(range(2 * config.n_layers))
     for each in found["collectives"]:
-        assert each["sent_bytes"] == [width // 32 * 34] * 2
+        assert each["sent_bytes"] == [config.width // 32 * 34] * 2
         assert sum(each["times_last"]) == 3  # the last of four steps has no end
         assert sorted(each["usual_order"]) == [0, 1]
         assert min(each["wait_ms"]) >= 0 and min(each["transfer_ms"]) >= 0
@@ -82,12 +83,6 @@ def test_two_nodes(model: str, tmp_path: Path) -> None:
     assert settings == {(1, "q80"), (2, "f32"), (2, "bf16"), (2, "q80")}
     pids = {event["pid"] for event in json.loads(trace.read_text())["traceEvents"]}
     assert pids == {0, 1, 2}
-
-
-def n_layers(model: str) -> int:
-    from dllama_py.formats.checkpoint import open_checkpoint
-
-    return open_checkpoint(Path(model)).config.n_layers
 
 
 def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
