@@ -15,6 +15,7 @@ from dllama_py.cli.placing import add_placing_options, counts, placements
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cluster.series import refuse_under_launcher
 from dllama_py.engine.comparison import Distance, Logits, distance
+from dllama_py.engine.parting import Trail, first_parting
 from dllama_py.errors import ClusterError, InputError
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES
 
@@ -99,15 +100,19 @@ def _settings(arguments: argparse.Namespace) -> list[Setting]:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What all else is compared with."""
+    """What all else is compared with; `trails`: of the first setting of each exchange."""
 
     setting: Setting
     request: Request
     logits: Logits
+    trails: dict[str, Trail]
 
     def compared(self, setting: Setting, answer: Answer) -> Compared:
         found = replace(self.away(answer.logits), first_differing_token=_first_other(self.request.ids, answer.ids))
-        return Compared(setting, answer.threads, answer.ids, hashlib.sha256(answer.logits.tobytes()).hexdigest(), found)
+        trail = self.trails.setdefault(setting.exchange, answer.trail)
+        parting = first_parting(trail, answer.trail, setting.nodes)
+        sha256 = hashlib.sha256(answer.logits.tobytes()).hexdigest()
+        return Compared(setting, answer.threads, answer.ids, sha256, found, parting)
 
     def away(self, logits: Logits) -> Distance:
         """float32 [T, V] of the same ids, or [prompt ids, V] of the prompt alone."""
@@ -118,7 +123,7 @@ def _measured(arguments: argparse.Namespace, jobs: Jobs, settings: list[Setting]
     first = settings[0]
     request = jobs.request(first, _prompt(arguments))
     answer = jobs.answer(first, request)
-    base = _Base(first, request, answer.logits)
+    base = _Base(first, request, answer.logits, {})
     compared = [base.compared(first, answer)]
     compared += [base.compared(setting, jobs.answer(setting, request)) for setting in settings[1:]]
     against = {str(path): base.away(_elsewhere(path, arguments, jobs, base)) for path in arguments.against}

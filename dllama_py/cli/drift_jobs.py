@@ -12,6 +12,7 @@ from dllama_py.cli import options
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.series import Job, answer_of
 from dllama_py.engine.comparison import Logits, first_bad_row
+from dllama_py.engine.parting import Trail
 from dllama_py.errors import InputError
 from dllama_py.progress import Progress, Work
 
@@ -41,11 +42,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of a setting to a request: logits float32 [T, V] of every id that was fed, and the ids that it generates."""
+    """Of a setting to a request: logits float32 [T, V] of every id that was fed, the ids that it generates, hashes."""
 
     logits: Logits
     ids: list[int]
     threads: int
+    trail: Trail
 
 
 class Jobs:
@@ -76,10 +78,13 @@ class Jobs:
 
     def answer(self, setting: Setting, request: Request, other_model: Sequence[str] = ()) -> Answer:
         """The request, its generated ids computed one by one. InputError if logits are no numbers."""
-        out, n = self._folder / "logits.npy", len(request.ids)
+        out, hashes, n = self._folder / "logits.npy", self._folder / "hashes.npz", len(request.ids)
         ids = ["--ids", ",".join(map(str, request.fed_ids)), "--singly", str(n - 1), "--answer", str(n)]
-        found = self._run(setting, ["logits", *(other_model or self._model), *ids, "--out", str(out), "--json"])
-        return Answer(read_logits(out), found["ids"], found["threads"])
+        files = ["--out", str(out), "--hashes", str(hashes)]
+        found = self._run(setting, ["logits", *(other_model or self._model), *ids, *files, "--json"])
+        with np.load(hashes) as arrays:
+            trail = Trail(arrays["residual"], arrays["leaves"])
+        return Answer(read_logits(out), found["ids"], found["threads"], trail)
 
     def perplexity(self, setting: Setting, file: Path) -> float:
         """On a text."""

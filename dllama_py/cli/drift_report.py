@@ -6,23 +6,28 @@ from typing import Any
 
 from dllama_py.cli.drift_jobs import Request, Setting
 from dllama_py.engine.comparison import Distance
+from dllama_py.engine.parting import Parting
 
 HEADS = ("nodes", "threads", "exchange", "chunk", "same bits", "first other token", "largest gap", "KL nats", "margin")
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A setting: the ids that it generated, the hash of its logits, how far these are from those of the first one."""
+    """A setting: the ids that it generated, the hash of its logits, how far these are from those of the first one, and
+    where it parts from the first one of the same exchange.
+    """
 
     setting: Setting
     threads: int
     ids: list[int]
     logits_sha256: str
     distance: Distance
+    parting: Parting | None
 
     def facts(self) -> dict[str, Any]:
         setting = asdict(self.setting) | {"threads": self.threads}
-        return setting | asdict(self.distance) | {"logits_sha256": self.logits_sha256}
+        parting = None if self.parting is None else asdict(self.parting)
+        return setting | asdict(self.distance) | {"logits_sha256": self.logits_sha256, "parts_at": parting}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Report:
         firsts: dict[str, Compared] = {}
         for entry in self.compared:
             first = firsts.setdefault(entry.setting.exchange, entry)
-            if (entry.logits_sha256, entry.ids) != (first.logits_sha256, first.ids):
+            if entry.parting or (entry.logits_sha256, entry.ids) != (first.logits_sha256, first.ids):
                 return entry
         return None
 
@@ -67,7 +72,7 @@ class Report:
         s = odd.setting
         return (
             f"NOT identical: {s.nodes} nodes x {odd.threads} threads, chunk {s.chunk}, give another answer than "
-            f"the first setting of exchange {s.exchange}"
+            f"the first setting of exchange {s.exchange}; they part {_place(odd.parting)}"
         )
 
     def _on_perplexity(self) -> list[str]:
@@ -84,6 +89,14 @@ class Report:
             for e in self.compared
         ]
         return own + [("", "", source, "", *_texts(found)) for source, found in self.against.items()]
+
+
+def _place(parting: Parting | None) -> str:
+    if parting is None:
+        return "after the last layer"
+    where = "before the first layer" if parting.layer is None else f"in layer {parting.layer}, {parting.part}"
+    node = "" if parting.node is None else f", on node {parting.node}"
+    return f"at position {parting.position} {where}{node}"
 
 
 def _texts(found: Distance) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ def add_options(parser: options.Parser) -> None:
         metavar="N",
         help="then generate N ids greedily from those before the last --singly, and tell them with --json",
     )
+    parser.add_argument(
+        "--hashes",
+        type=Path,
+        metavar="FILE.npz",
+        help="also int64 hashes of what was computed: residual [ids, layers + 1], leaves [ids, layers, 2, leaves]",
+    )
     options.add_model_options(parser)
     options.add_engine_options(parser)
     options.add_json_option(parser)
@@ -61,9 +67,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     with running_engine(arguments, check) as engine:
         if engine is not None:
+            if arguments.hashes is not None:
+                engine.runner.residuals.keep()
             logits = np.concatenate([step.logits for step in _steps(engine, ids, arguments.singly)])  # [T, V]
             with _writing(out), files[0] as file:
                 np.save(file, logits)
+            if arguments.hashes is not None:
+                _write_hashes(engine, arguments.hashes)
             answered = _answered(engine, ids[: len(ids) - arguments.singly], arguments.answer)
             if arguments.json:
                 facts = {"nodes": len(engine.ranks), "threads": engine.threads.n_threads, "shape": logits.shape}
@@ -88,9 +98,16 @@ def _answered(engine: Engine, prompt: Sequence[int], n_tokens: int) -> list[int]
     return [event.id for event in events if isinstance(event, Token)]
 
 
+def _write_hashes(engine: Engine, path: Path) -> None:
+    residual, leaves = engine.runner.residuals.kept()
+    with _writing(path, "--hashes"), open(path, "wb") as file:
+        np.savez(file, residual=residual, leaves=leaves)
+
+
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, option: str = "--out") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"--out {path}: cannot be written ({error.strerror or error}); choose another file") from None
+        reason = error.strerror or error
+        raise UsageError(f"{option} {path}: cannot be written ({reason}); choose another file") from None

@@ -2,6 +2,7 @@
 """Mode drift: real jobs of tiny models, and differences planted where it must find them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from dllama_py.blocks import FloatType
 from dllama_py.cli import drift_jobs, main
 from dllama_py.cli.drift_jobs import read_logits
+from dllama_py.cluster import series
+from dllama_py.cluster.job import Placement, job_command
 from tests.checkpoints import tiny_gguf, tiny_model_file
 
 KEYS = {
@@ -97,8 +100,45 @@ def test_one_bit_of_one_setting_is_found(
     first, second = found["settings"]
     assert (first["same_bits"], second["same_bits"], second["first_differing_token"]) == (True, False, None)
     assert 0 < second["max_abs_logit_difference"] < 1e-5
-    assert (
-        "NOT identical: 2 nodes x 1 threads, chunk 64, give another answer than the first setting of exchange" in said
+    assert "NOT identical: 2 nodes x 1 threads, chunk 64, give another answer than the first setting of" in said
+    assert "exchange f32; they part after the last layer" in said
+
+
+@pytest.fixture
+def spoiled_jobs(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Jobs of several nodes run tests/support/spoiled.py with such a fault in layer 1."""
+
+    def spoil(kind: str) -> None:
+        def command(placement: Placement, arguments: list[str]) -> list[str]:
+            words = job_command(placement, arguments)
+            at = words.index("dllama_py")
+            program = ["tests.support.spoiled", kind, "1"] if placement.n_ranks > 1 else ["dllama_py"]
+            return [*words[:at], *program, *words[at + 1 :]]
+
+        monkeypatch.setattr(series, "job_command", command)
+
+    return spoil
+
+
+def test_the_node_that_computes_a_wrong_leaf_is_named(
+    drift: Callable[..., Any], model: str, spoiled_jobs: Callable[[str], None]
+) -> None:
+    spoiled_jobs("leaf")
+    code, found, said = drift("--model", model, "--ids", "1,2,3", "--nodes", "1,2", "--steps", "1")
+    assert code == 3 and found["identical"] is False
+    parting = {"position": 0, "layer": 1, "part": "feed-forward", "node": 1}
+    assert [entry["parts_at"] for entry in found["settings"]] == [None, parting]
+    assert "they part at position 0 in layer 1, feed-forward, on node 1" in said
+
+
+def test_a_node_whose_residual_stream_differs_ends_the_request(
+    drift: Callable[..., Any], model: str, spoiled_jobs: Callable[[str], None]
+) -> None:
+    spoiled_jobs("residual")
+    code, _, said = drift("--model", model, "--ids", "1,2,3", "--nodes", "2", "--steps", "1")
+    assert code == 3
+    assert re.search(
+        "ended: .*rank 1 on .* has not the numbers of the other after layer 1 at position 0: its CPU", said
     )
 
 

@@ -56,3 +56,11 @@ def test_an_answer_beside_the_logits(model: str, tmp_path: Path, capsys: pytest.
     out = tmp_path / "x.npy"
     assert main(["logits", *command, "--ids", fed, "--singly", "2", "--answer", "3", "--out", str(out)]) == 0
     assert json.loads(capsys.readouterr().out)["ids"] == ids == np.load(out)[1:].argmax(axis=1).tolist()
+
+
+def test_hashes_beside_the_logits(model: str, tmp_path: Path) -> None:
+    files = ["--out", str(tmp_path / "x.npy"), "--hashes", str(tmp_path / "h.npz")]
+    assert main(["logits", "--model", model, "--ids", "1,2,3", "--nthreads", "1", *files]) == 0
+    with np.load(tmp_path / "h.npz") as hashes:
+        assert (hashes["residual"].shape, hashes["leaves"].shape) == ((3, 3), (3, 2, 2, 8))
+        assert hashes["residual"].dtype == np.int64

@@ -1,0 +1,50 @@
+"""Where two runs over the same ids part: the first position, layer and node, from the hashes of what they computed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.int64]
+
+HALVES = "attention", "feed-forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """Of one run (model/residual_log.py): residual int64 [T, L + 1], leaves int64 [T, L, 2, P]."""
+
+    residual: Hashes
+    leaves: Hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """`layer`: None before the first; `part`: what in it differs first; `node`: whose leaf that is, None for all."""
+
+    position: int
+    layer: int | None
+    part: str
+    node: int | None
+
+
+def first_parting(reference: Trail, other: Trail, n_nodes: int) -> Parting | None:
+    """None where the two are the same. Of the earliest differing position the first difference on its way through the
+    layers; `n_nodes` computed the other run.
+    """
+    leaves = reference.leaves != other.leaves  # [T, L, 2, P]
+    residual = reference.residual != other.residual  # [T, L + 1]
+    positions = np.flatnonzero(residual.any(axis=1) | leaves.any(axis=(1, 2, 3)))
+    if not positions.size:
+        return None
+    position = int(positions[0])
+    if residual[position, 0]:
+        return Parting(position, None, "embedding", None)
+    for layer, halves in enumerate(leaves[position]):
+        for part, own in zip(HALVES, halves, strict=True):
+            if own.any():
+                leaf = int(own.argmax())
+                return Parting(position, layer, part, leaf * n_nodes // len(own))
+        if residual[position, layer + 1]:
+            return Parting(position, layer, "sum", None)
+    raise AssertionError("a difference is in one of the layers")
