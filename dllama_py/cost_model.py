@@ -17,10 +17,18 @@ EXCHANGES_PER_LAYER = 2
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Between two nodes. `latency_s`: of an exchange of a few bytes; `bytes_per_s`: each way, both ways busy."""
+    """Between two nodes. `latency_s`: of an exchange of a few bytes; `bytes_per_s`: each way, both ways busy.
+
+    `head_start_bytes`: of each message, pass at once where a token bucket shapes the link; a cable has no such thing.
+    """
 
     latency_s: float
     bytes_per_s: float
+    head_start_bytes: int = 0
+
+    def wire_s(self, messages: "Messages") -> float:
+        """The time that their bytes take."""
+        return max(messages.n_bytes - messages.count * self.head_start_bytes, 0) / self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ def seconds(way: Way, network: Network) -> tuple[float, float]:
     links = [network.link(k) for k in range(len(way))]
     return (
         sum(messages.count * link.latency_s for messages, link in zip(way, links, strict=True)),
-        sum(messages.n_bytes / link.bytes_per_s for messages, link in zip(way, links, strict=True)),
+        sum(link.wire_s(messages) for messages, link in zip(way, links, strict=True)),
     )
 
 

@@ -81,3 +81,9 @@ def test_one_node_exchanges_nothing_and_stands_once() -> None:
     found = forecasts(MODEL, Compute(0.02, 0.0), MEGABYTE_A_SECOND, (1, 2), ("f32", "q80"))
     assert [(each.n_nodes, each.exchange) for each in found] == [(1, "f32"), (2, "f32"), (2, "q80")]
     assert (found[0].seconds, found[0].sync_s) == (0.02, 0.0)
+
+
+def test_a_shaped_link_lets_the_head_of_each_message_pass() -> None:
+    shaped = Network((Link(0.001, 1e6, head_start_bytes=600),))
+    assert seconds(doubling(1000, 2), shaped) == pytest.approx((0.001, 0.0004))
+    assert seconds(halving(1000, 2), shaped) == pytest.approx((0.002, 0.0))

@@ -20,9 +20,11 @@ from pathlib import Path
 LAUNCHER = Path(__file__).with_name("launcher")
 MPIRUN = Path(sys.executable).with_name("mpirun")
 NAMESPACES = ("--net", "--uts", "--mount", "--ipc")  # no two hosts share memory
-# Small at the sender, so that the single messages of a token are held up too and not only a steady stream; larger where
-# the switch sends on: two small ones in a row halved the rate of a stream.
-HOST_BURST, PORT_BURST = "8kb", "64kb"
+# What passes at once after a pause: little at the sender, so that the single messages of a token are held up too and
+# not only a steady stream; more where the switch sends on, since two small ones in a row halved the rate.
+HOST_BURST_S, PORT_BURST_S = 64e-6, 512e-6
+FRAME_BYTES = 1600
+UNITS = {"gbit": 1e9, "mbit": 1e6}
 LIVE = 'hostname "$1" && mount -t sysfs sysfs /sys && ip link set lo up && echo ready && read -r end'
 OVER_TCP = {"UCX_TLS": "tcp,self"}  # processes of one kernel would talk through its memory
 
@@ -98,8 +100,8 @@ class Lan:
     def set_rate(self, rate: str) -> "Lan":
         """Every link shaped to this rate in both directions, as tc writes it (1gbit, 100mbit)."""
         for number, host in enumerate(self.hosts, 1):
-            _shape(host, "eth0", rate, HOST_BURST)
-            _shape(self.switch, f"port{number}", rate, PORT_BURST)
+            _shape(host, "eth0", rate, HOST_BURST_S)
+            _shape(self.switch, f"port{number}", rate, PORT_BURST_S)
         return Lan(self.hosts, self.switch, rate)
 
 
@@ -141,8 +143,18 @@ def _connect(host: Host, switch: Host, port: str) -> None:
     host.run("ip", "link", "set", "eth0", "up")
 
 
-def _shape(host: Host, device: str, rate: str, burst: str) -> None:
-    shaping = ["tbf", "rate", rate, "burst", burst, "latency", "50ms"]
+def bits_per_s(rate: str) -> float:
+    """Of a rate as tc writes it: 1gbit, 100mbit."""
+    return next(float(rate.removesuffix(unit)) * factor for unit, factor in UNITS.items() if rate.endswith(unit))
+
+
+def burst_bytes(rate: str, seconds: float = HOST_BURST_S) -> int:
+    """That pass at once after a pause."""
+    return max(int(bits_per_s(rate) / 8 * seconds), FRAME_BYTES)
+
+
+def _shape(host: Host, device: str, rate: str, burst_s: float) -> None:
+    shaping = ["tbf", "rate", rate, "burst", str(burst_bytes(rate, burst_s)), "latency", "50ms"]
     host.run("tc", "qdisc", "replace", "dev", device, "root", *shaping)
 
 
