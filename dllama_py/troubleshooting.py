@@ -37,6 +37,7 @@ ROWS = {
     "silence": "no sign of life from rank",
     "killed": "was killed by signal",
     "lost-touch": "lost touch with another rank",
+    "other-numbers": "has not the numbers of the other",
     "too-long": "a message came that is longer than expected",
 }
 
