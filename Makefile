@@ -54,9 +54,11 @@ fmt: $(INSTALLED) ## format the code and mend what the linter can
 bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 0.6B
 	python -m dllama_py bench --shape qwen3_0.6b --weights q40 --prompt-tokens 128 --steps 64
 
-soak: $(INSTALLED) ## 100,000 exchanges on 4 ranks, then each reader of files against random damage for a minute
+soak: $(INSTALLED) ## 100,000 exchanges, each reader of files against damage for a minute, tokens on a shaped link in time
 	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q $(UNDER_MPI) --timeout=1800 tests/mpi/test_transport.py
 	DLLAMA_FUZZ_SECONDS=60 python -m pytest -q --timeout=1800 --ignore=tests/mpi -k fuzzing
+	mkdir -p build && python -m dllama_py synth --shape qwen3_0.6b --weights q40 build/soak.m
+	python -m tests.lan.measure build/soak.m --tries 3
 
 clean: ## remove the environment and everything built; fetched models stay
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
