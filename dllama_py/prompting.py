@@ -3,7 +3,7 @@
 Joins the text room with the opened file: neither knows the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,12 @@ class Text:
     def built_in_ids(self) -> list[int]:
         """The built-in question, as chat where the model can chat."""
         return self.chat_ids(BUILT_IN_PROMPT) if self.template.exists else self.tokenizer.encode(BUILT_IN_PROMPT)
+
+    def drops_space_after(self, raw: Sequence[int]) -> bool:
+        """Whether an answer to these ids begins a text, where its first space belongs to the vocabulary: nothing but
+        the begin token stands before. Behind words the space is the one between two of them.
+        """
+        return self.tokenizer.drops_first_space and all(id == self.tokenizer.bos_id for id in raw)
 
 
 def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | None:

@@ -58,6 +58,7 @@ class _Prepared:
     prompt: Sequence[int]
     end_ids: frozenset[int]
     text: Text | None
+    drops_first_space: bool
 
 
 def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: Checkpoint, orders: Orders) -> _Prepared:
@@ -65,11 +66,14 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
     text = open_text(checkpoint, arguments.tokenizer)
     if text is not None:
         check_vocabulary(text, checkpoint)
+    as_chat = False
     if ids is None:
         known = need_text(text, "a text prompt", ", or token ids with --ids")
+        as_chat = arguments.prompt is None and known.template.exists
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
     check_prompt(ids, orders)
-    return _Prepared(ids, end_ids(checkpoint, text), text)
+    drops = text is not None and (text.tokenizer.drops_first_space if as_chat else text.drops_space_after(ids))
+    return _Prepared(ids, end_ids(checkpoint, text), text, drops)
 
 
 def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, arguments: argparse.Namespace) -> None:
@@ -86,8 +90,7 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
     out = sys.stderr if arguments.json else sys.stdout
     record = Record()
     sequence = CachedSequence(engine.runner, slot=0)
-    drops = text.tokenizer.drops_first_space if text else False
-    for event in complete(sequence, request, piece, drop_first_space=drops):
+    for event in complete(sequence, request, piece, drop_first_space=prepared.drops_first_space):
         record.add(event)
         line = step_line(event, spells_ids=text is None)
         if line:

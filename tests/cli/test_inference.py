@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 
 from dllama_py.cli import main
+from tests import checkpoints
 from tests.checkpoints import tiny_folder, tiny_gguf, tiny_model_file
 
 KEYS = {
@@ -127,6 +129,38 @@ def test_step_lines_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[st
     rates = r"   tokens/s: \d+\.\d\d \(\d+\.\d\d ms/tok\)"
     summary = rf"Evaluation\n   nBatches: 2\n    nTokens: 2\n{rates}\nPrediction\n    nTokens: 3\n{rates}"
     assert re.search(summary, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("wish", "text"),
+    [
+        (("--prompt", "\u4e05"), " w w"),
+        (("--ids", "1,5"), " w w"),
+        (("--prompt", ""), "w w"),  # the begin token alone
+        ((), "w w"),  # the built-in question, as chat
+    ],
+)
+def test_the_first_space_is_dropped_only_where_a_text_begins(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wish: tuple[str, ...],
+    text: str,
+) -> None:
+    """SentencePiece writes a space before every word, and one before the first: prompt and text go together."""
+
+    def all_words(writer: gguf.GGUFWriter, vocab_size: int) -> None:
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(["<unk>", "<s>", "</s>", *(f"▁{chr(0x4E00 + i)}" for i in range(3, vocab_size))])
+        writer.add_token_types([2, 3, 3] + [1] * (vocab_size - 3))
+        writer.add_token_scores([0.0] * vocab_size)
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+        writer.add_chat_template("\u4e05")
+
+    monkeypatch.setattr(checkpoints, "_add_tokenizer", all_words)
+    model = str(tiny_gguf(tmp_path / "a.gguf"))
+    assert re.sub(r"\S", "w", answer(capsys, "--model", model, "--steps", "2", *wish)["text"]) == text
 
 
 @pytest.mark.parametrize(
