@@ -9,7 +9,7 @@ from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.stamps import Role, Run
 
 WIDTH, LEFT, RIGHT = 1200, 190, 20
-LANE, GAP, TOP = 22, 6, 64
+LANE, GAP, TOP = 30, 6, 64
 BAR, BAR_GAP = 26, 10
 FINEST = 0.4  # pixels; shorter pieces of one colour flow together
 
@@ -88,7 +88,7 @@ def _lane(ranks: Sequence[RankTimeline], span: Span, step: StepTimes, lane: tupl
     rank, thread = lane
     zero, per_ns = first_stamp(ranks, span), (WIDTH - LEFT - RIGHT) / (step.seconds * 1e9)
     host = f" ({ranks[rank].host})" if thread == 0 and len(ranks) > 1 else ""
-    yield _text(LEFT - 8, y + 15, f"rank {rank}{host}, thread {thread}"[-28:], "text-anchor='end'")
+    yield _text(LEFT - 8, y + 20, f"rank {rank}{host}, thread {thread}"[-28:], "text-anchor='end'")
     yield _rect(LEFT, y, WIDTH - LEFT - RIGHT, LANE, COLOURS["between programs"])
     pieces: list[tuple[int, int, str]] = []
     for run in ranks[rank].runs[span.first : span.end]:
