@@ -2,14 +2,13 @@
 link of limited rate to a switch.
 
 Nothing of it has a name outside: bridge, interfaces and addresses exist in namespaces only, so two networks at a time
-do not clash. The namespaces live as long as a process in each that reads from a pipe of this one; so they end with
-it, whatever happens. Needs root, iproute2, and a kernel with network namespaces and the tbf qdisc.
+do not clash. The first process of each host reads from a pipe of this one and takes all others along when it ends; so
+nothing is left, whatever happens. Needs root, iproute2, and a kernel with network namespaces and the tbf qdisc.
 """
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,13 @@ NAMESPACES = ("--net", "--uts", "--mount", "--ipc")  # no two hosts share memory
 HOST_BURST_S, PORT_BURST_S = 64e-6, 512e-6
 FRAME_BYTES = 1600
 UNITS = {"gbit": 1e9, "mbit": 1e6}
-LIVE = 'hostname "$1" && mount -t sysfs sysfs /sys && ip link set lo up && echo ready && read -r end'
+LIVE = """
+hostname "$1" && mount -t sysfs sysfs /sys && ip link set lo up && echo ready && read -r end
+own=$(readlink /proc/$$/ns/net)
+for each in /proc/[0-9]*; do
+  if [ "${each#/proc/}" != $$ ] && [ "$(readlink $each/ns/net)" = "$own" ]; then kill -9 "${each#/proc/}"; fi
+done
+"""
 OVER_TCP = {"UCX_TLS": "tcp,self"}  # processes of one kernel would talk through its memory
 
 
@@ -45,7 +50,7 @@ def hindrance() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """`process` lives in the host's namespaces."""
+    """`process`: the first of the host."""
 
     name: str
     address: str
@@ -125,12 +130,9 @@ def _host(name: str, address: str) -> Iterator[Host]:
         assert process.stdin and process.stdout and process.stderr
         if process.stdout.readline() != b"ready\n":
             raise OSError(f"no namespace for {name}: {process.stderr.read().decode().strip()}")
-        host = Host(name, address, process.pid)
         try:
-            yield host
+            yield Host(name, address, process.pid)
         finally:
-            for left in host.processes():
-                os.kill(left, signal.SIGKILL)
             process.stdin.close()
 
 

@@ -1,13 +1,15 @@
 # python -m pytest tests/lan/test_hosts.py
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.lan import hosts
-from tests.lan.hosts import Lan, hindrance
+from tests.lan.hosts import Lan, hindrance, lan
 
 SEND = "import socket; s = socket.create_connection(('10.99.0.2', 9000)); s.sendall(bytes(100_000)); s.recv(1)"
 TAKE = (
@@ -36,8 +38,8 @@ def test_hosts_have_names_and_interfaces_of_their_own(network: Callable[[int], L
 def test_two_networks_do_not_meet(network: Callable[[int], Lan]) -> None:
     here, there = network(2), network(2)
     before = socket.if_nameindex()
-    for lan in (here, there):
-        assert "10.99.0.1/24" in lan.hosts[0].run("ip", "addr", "show", "eth0")
+    for each in (here, there):
+        assert "10.99.0.1/24" in each.hosts[0].run("ip", "addr", "show", "eth0")
     here.hosts[0].cut()
     assert "state DOWN" in here.hosts[0].run("ip", "link", "show", "eth0")
     assert "state UP" in there.hosts[0].run("ip", "link", "show", "eth0")
@@ -54,10 +56,20 @@ def test_a_host_knows_its_processes(network: Callable[[int], Lan]) -> None:
         sleeping.kill()
 
 
+def test_nothing_is_left_of_a_host(_possible: None) -> None:
+    with lan(2) as gone:
+        first = gone.hosts[0]
+        sleeping = subprocess.Popen(first.command("sleep", "60"))
+        while not first.processes():
+            assert sleeping.poll() is None
+    assert sleeping.wait(10) == -signal.SIGKILL
+    assert not any(Path(f"/proc/{host.process}").exists() for host in gone.hosts)
+
+
 def test_an_address_without_a_host(network: Callable[[int], Lan]) -> None:
-    lan = network(2)
+    two = network(2)
     command = [str(hosts.LAUNCHER), "-x", "10.99.0.7", "true"]
-    done = subprocess.run(command, env=lan.environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=two.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 255
     assert done.stderr.startswith("no host has the address 10.99.0.7; there are 10.99.0.1=")
 
