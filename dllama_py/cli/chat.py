@@ -26,7 +26,7 @@ EPILOG = """examples:
 HELP = """/reset           forget the conversation
 /system [TEXT]   another system prompt, or none; also forgets the conversation
 /help            this list
-/quit            end; so does the end of input"""
+/quit            end; so do /exit and the end of input"""
 
 SCARCE = 0.1  # of the context; when less is left, it is said
 
@@ -96,11 +96,11 @@ def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespa
 
 
 def talk(dialogue: Dialogue, face: Face) -> None:
-    """Until the end of input, or /quit. What one line cannot have is said, and the next is asked for."""
+    """Until the end of input, /quit or /exit. What one line cannot have is said, and the next is asked for."""
     while (line := face.ask()) is not None:
         words = line.strip()
         with face.answering() as is_cancelled:
-            if words == "/quit":
+            if words in ("/quit", "/exit"):
                 return
             if words and not _obey(words, dialogue, face):
                 _answer(words, dialogue, face, is_cancelled)

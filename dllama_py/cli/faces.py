@@ -1,9 +1,9 @@
 """Who a chat talks to: a terminal, plain lines, or a program that shows the conversation.
 
 With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, or
-`{"cancel": true}`, which stops the answer; the end of input stops it too, and ends the chat. Lines of standard output:
-`{"text": TEXT, "thought": BOOL}`, more of the answer; `{"note": TEXT}`, a line beside it; `{"waiting": true}`, the next
-line is awaited; before the first of these, how far loading is (`progress_lines.py`).
+`{"cancel": true}`, which stops the answer; the end of input ends the chat once all lines are answered. Lines of
+standard output: `{"text": TEXT, "thought": BOOL}`, more of the answer; `{"note": TEXT}`, a line beside it;
+`{"waiting": true}`, the next line is awaited; before the first of these, how far loading is (`progress_lines.py`).
 """
 
 import io
@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 from dllama_py.cli.running import say
-from dllama_py.cluster.terminal import Console
+from dllama_py.cluster.terminal import Console, json_object
 
 
 class Face(Protocol):
@@ -98,7 +98,6 @@ class JsonLines:
         self._out = out
         self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._n_typed = self._n_cancelled = self._n_asked = 0  # lines: heard, those before the last cancel, given
-        self._ended = threading.Event()
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
     def ask(self) -> str | None:
@@ -117,7 +116,7 @@ class JsonLines:
 
     @contextmanager
     def answering(self) -> Iterator[Callable[[], bool]]:
-        yield lambda: self._n_cancelled >= self._n_asked or self._ended.is_set()
+        yield lambda: self._n_cancelled >= self._n_asked
 
     def _tell(self, **message: object) -> None:
         self._out.write(json.dumps(message) + "\n")
@@ -126,9 +125,9 @@ class JsonLines:
     def _read(self, lines: TextIO) -> None:
         try:
             for line in lines:
-                self._hear(_object(line))
+                message = json_object(line)
+                self._hear({"line": line.rstrip("\r\n")} if message is None else message)  # no JSON: somebody typed it
         finally:  # whatever happens, nobody waits for it
-            self._ended.set()
             self._typed.put(None)
 
     def _hear(self, message: Mapping[str, object]) -> None:
@@ -137,15 +136,6 @@ class JsonLines:
             self._typed.put(str(message["line"]))
         elif "cancel" in message:
             self._n_cancelled = self._n_typed
-
-
-def _object(line: str) -> dict[str, object]:
-    """A line of JSON; what is none is the words of somebody who typed them."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    return message if isinstance(message, dict) else {"line": line.rstrip("\r\n")}
 
 
 def _lines_in() -> TextIO:

@@ -13,9 +13,14 @@ from pathlib import Path
 
 from dllama_py.cluster.network import Network, rank_environment
 from dllama_py.errors import ClusterError
+from dllama_py.transport.failure import INTERRUPTED
 
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-PASSED_ON = {0, 2, 130}  # done, wrong usage, interrupted; any other code of mpirun means that the cluster failed
+PASSED_ON = {
+    0,
+    2,
+    INTERRUPTED,
+}  # done, wrong usage, interrupted; any other code of mpirun means that the cluster failed
 
 
 @dataclass(frozen=True, slots=True)

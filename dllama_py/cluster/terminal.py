@@ -15,10 +15,11 @@ from typing import IO, Any
 
 from dllama_py.home import home_folder
 from dllama_py.progress import Progress, Work, unwatched
+from dllama_py.transport.failure import INTERRUPTED
 
 PROMPT = "> "
 WELCOME = "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends."
-INTERRUPTED = 130  # as a shell reports Ctrl-C
+AGAIN = "Ctrl-C again or Ctrl-D ends"
 DIM, PLAIN = "\x1b[2m", "\x1b[22m"
 HISTORY_LINES = 1000
 ENDING_S = 5.0  # in which a job that was told to end is gone
@@ -56,18 +57,25 @@ class Console:
                 readline.write_history_file(path)
 
     def ask(self) -> str | None:
-        """A line of the user's; None at the end of input. KeyboardInterrupt at Ctrl-C."""
+        """A line of the user's; None at the end of input. KeyboardInterrupt at the second Ctrl-C in a row: the first
+        may have been meant for an answer that had just ended, and only clears the line.
+        """
         if not self._welcomed:
             self._welcomed = True
             self.say(WELCOME)
-        try:
-            return input(PROMPT)
-        except EOFError:
-            _write("\n")
-            return None
-        except KeyboardInterrupt:
-            _write("\n")
-            raise
+        is_warned = False
+        while True:
+            try:
+                return input(PROMPT)
+            except EOFError:
+                _write("\n")
+                return None
+            except KeyboardInterrupt:
+                _write("\n")
+                if is_warned:
+                    raise
+                is_warned = True
+                self.say(AGAIN)
 
     def show(self, text: str, thought: bool) -> None:
         """More of the answer, at once."""
@@ -103,8 +111,8 @@ class Console:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
             self.end_line()
+            signal.signal(signal.SIGINT, before)
 
 
 def converse(
@@ -112,8 +120,9 @@ def converse(
 ) -> int:
     """Runs `mpirun ... python -m dllama_py chat ...` as a job and lets the user of this terminal talk to it.
 
-    `on_progress` is told how far the job has loaded. Ctrl-C stops an answer, at the prompt or while the model is
-    loaded it ends the job. -> the exit code of mpirun, or 130. What travels in between is described in `cli/faces.py`.
+    `on_progress` is told how far the job has loaded. Ctrl-C stops an answer; twice at the prompt, or while the model
+    is loaded, it ends the job. -> the exit code of mpirun, or 130. What travels in between is described in
+    `cli/faces.py`.
     """
     console = Console()
     # A session of its own: the terminal's Ctrl-C must not reach the launcher, which would end the job.
@@ -133,7 +142,6 @@ def converse(
             if is_ready:
                 _talk(console, job.stdin, job.stdout)
     except KeyboardInterrupt:
-        _end(job, job.stdin, patience_s)
         return INTERRUPTED
     finally:
         _end(job, job.stdin, patience_s)
@@ -158,12 +166,10 @@ def _send(to_job: IO[bytes], message: Mapping[str, Any]) -> None:
 def _shown(from_job: IO[bytes], console: Console, on_progress: Progress) -> bool:
     """Shows what the job says until it waits for a line: True; False once it is over."""
     for line in from_job:
-        try:
-            message = json.loads(line)
-        except ValueError:  # the launcher's own words
+        message = json_object(line)
+        if message is None:  # the launcher's own words
             console.say(line.decode(errors="replace").rstrip())
-            continue
-        if "text" in message:
+        elif "text" in message:
             console.show(message["text"], message["thought"])
         elif "note" in message:
             console.say(message["note"])
@@ -175,14 +181,25 @@ def _shown(from_job: IO[bytes], console: Console, on_progress: Progress) -> bool
     return False
 
 
+def json_object(line: str | bytes) -> dict[str, Any] | None:
+    """The object that a line of JSON holds, None if it is no JSON or no object."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
 def _end(job: "subprocess.Popen[bytes]", to_job: IO[bytes], patience_s: float) -> None:
-    """The end of input ends a job that listens; one that does not in time is told by signals, and nothing stays."""
+    """The end of input ends a job that listens; one that does not in time, or before the user presses Ctrl-C once
+    more, is told by signals, and nothing stays.
+    """
     with suppress(OSError):
         to_job.close()
     for number, seconds in ((None, patience_s), (signal.SIGINT, ENDING_S), (signal.SIGKILL, ENDING_S)):
         if number is not None:
             job.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             job.wait(seconds)
             return
 

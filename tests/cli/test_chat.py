@@ -47,6 +47,13 @@ def test_commands() -> None:
     assert dialogue.messages == []
 
 
+@pytest.mark.parametrize("command", ["/quit", "/exit"])
+def test_it_ends_when_told(command: str) -> None:
+    face = ScriptedFace(command, "never asked")
+    talk(scripted_dialogue(b"Yes", "Hi"), face)
+    assert (face.ask(), face.said) == ("never asked", [])
+
+
 def test_a_path_is_no_command() -> None:
     face = ScriptedFace("/etc/hosts")
     talk(scripted_dialogue(b"A file", "/etc/hosts"), face)
@@ -104,12 +111,25 @@ def test_json_lines_are_heard_in_order() -> None:
     face = JsonLines(io.StringIO('{"cancel": true}\n{"line": "a"}\nb\n'), out)
     assert [face.ask(), face.ask(), face.ask()] == ["a", "b", None]
     with face.answering() as is_cancelled:
-        assert is_cancelled()  # nobody reads the answer any more
+        assert not is_cancelled()  # the end of input is no wish to cut the answer to what came before it
     face.show("x", True)
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         *[{"waiting": True}] * 3,
         {"text": "x", "thought": True},
     ]
+
+
+def test_the_end_of_input_does_not_cut_the_answer() -> None:
+    out = io.StringIO()
+    face = JsonLines(io.StringIO('{"line": "Hi"}\n'), out)
+    talk(scripted_dialogue(b"Yes!", "Hi"), face)
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert "".join(each.get("text", "") for each in told) == "Yes!\n"
+
+
+@pytest.mark.parametrize("line", ["null", "[1]", '"Hi"', "12"])
+def test_what_is_no_message_is_what_somebody_typed(line: str) -> None:
+    assert JsonLines(io.StringIO(line + "\n"), io.StringIO()).ask() == line
 
 
 def test_a_cancel_is_for_the_lines_before_it() -> None:

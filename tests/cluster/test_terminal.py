@@ -1,6 +1,7 @@
 # python -m pytest tests/cluster/test_terminal.py
 """Chat at a terminal: in one process, and through the front that keeps the terminal outside the job."""
 
+import io
 import os
 import pty
 import select
@@ -11,6 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from dllama_py.cluster.terminal import Console, _shown
+from dllama_py.progress import unwatched
 
 MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
 FRANCE = b"What is the capital of France? Answer in one sentence.\r"
@@ -92,9 +96,20 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
         user.see(b"\n> ")
         user.type(4 * UP + b"\r")
         assert b"The capital of France is Paris.\r\n" in user.see(b"\n> ")
+        if keys == b"\x03":  # the first may have been meant for the answer
+            user.type(keys)
+            user.see(b"Ctrl-C again or Ctrl-D ends\r\n> ")
         user.type(keys)
         assert user.code() == code
     assert FRANCE.decode().strip() in (home / "chat_history").read_text()
+
+
+def test_what_the_launcher_says_is_shown_also_if_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = io.BytesIO(b'[mpiexec] no JSON\n12\nnull\n{"text": "Hi", "thought": false}\n{"waiting": true}\n')
+    assert _shown(lines, Console(), unwatched)
+    assert not _shown(lines, Console(), unwatched)
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("Hi", "[mpiexec] no JSON\n12\nnull\n")
 
 
 def test_a_job_that_cannot_start_passes_its_code_on(home: Path) -> None:
