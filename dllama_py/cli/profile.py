@@ -61,14 +61,26 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.steps < 3:
         raise UsageError(f"--steps {arguments.steps}: expected at least 3, to see what lies between two tokens")
     if arguments.nodes:
+        _check_outputs(arguments)
         return profile_nodes(arguments)
     with joined_world() as comm:
         beside: list[dict[str, Any]] = []
         with agreed(comm):
             if comm.rank == 0:
+                _check_outputs(arguments)
                 beside += map(_read_profile, arguments.beside)
         _profile(comm, arguments, beside)
     return 0
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Told before anything is measured."""
+    for option, path in (("--trace", arguments.trace), ("--svg", arguments.svg)):
+        try:
+            if path is not None:
+                path.open("ab").close()
+        except OSError as error:
+            raise UsageError(f"{option} {path}: {error.strerror}; expected a file that can be written") from error
 
 
 def _read_profile(path: Path) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def test_node_counts_one_after_the_other(model: str, tmp_path: Path, capsys: pyt
         (["--prompt-tokens", "600"], ["632 tokens", "--max-seq-len"]),
         (["--beside", "missing.json"], ["missing.json", "No such file", "profile --json"]),
         (["--beside", __file__], ["test_profile.py", "no profile"]),
+        (["--svg", "no/folder/x.svg"], ["--svg no/folder/x.svg", "No such file", "can be written"]),
+        (["--nodes", "1", "--trace", "/"], ["--trace /", "directory"]),
         (["--nodes", "5"], ["--nodes 5"]),
     ],
 )
