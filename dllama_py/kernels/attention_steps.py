@@ -11,7 +11,7 @@ from numba import njit
 
 from dllama_py.kernels.constants import number_of
 from dllama_py.kernels.elementary import LOWEST, ONE, exp
-from dllama_py.kernels.layout import PAGE
+from dllama_py.kernels.layout import PAGE, RUN
 from dllama_py.kernels.program import argument
 from dllama_py.kernels.tiles import row_addresses, rows_add_f32, rows_fma_at, rows_store
 from dllama_py.kernels.vectors import (
@@ -47,7 +47,7 @@ class Attention(Words):
     KV_HEADS = "K"
     HEAD_GROUPS = "int64 [K + 1], borders of the query heads of each KV head"
     ROWS = "int64 [n_rows, 2], position of each row and address of its slot's page table"
-    K_CACHE = "keys of the layer, float16 or float32 [pages, K, E, 64]"
+    K_CACHE = "keys of the layer, float16 or float32 [pages, K, 4, E, 16]"
     V_CACHE = "values of the layer, float16 or float32 [pages, K, 64, E]"
     OUT = "float32 [n_rows, H, E]"
     OUT_STRIDE = "bytes from row to row"
@@ -72,9 +72,9 @@ def listed(zero: Any, queries: Queries, addresses: int) -> Any:
 
 @njit(forceinline=True)
 def load_keys(half: Any, args: int, page_head: int, e: int, first: int) -> Any:
-    """Element e of 16 keys of a page, from position `first` of the page on."""
+    """Element e of 16 keys of a page, from position `first` of the page on, a multiple of 16."""
     keys, width = argument(args, Attention.K_CACHE), argument(args, Attention.HEAD_WIDTH)
-    return load_cached(half, keys, (page_head * width + e) * PAGE + first)
+    return load_cached(half, keys, (page_head * PAGE + first) * width + e * RUN)
 
 
 @njit(forceinline=True)
@@ -89,7 +89,7 @@ def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
     """Products of the queries with the 64 keys of a page. `place`: (page and head in the cache, page in the slot)."""
     page_head, page = place
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
-    for first in range(0, PAGE, 16):
+    for first in range(0, PAGE, RUN):
         tile = zero
         for e in range(argument(args, Attention.HEAD_WIDTH)):
             tile = rows_fma_at(tile, load_keys(half, args, page_head, e, first), q, 4 * e)

@@ -12,9 +12,11 @@ from dllama_py.kernels.layout import X_SCALE, X_SUM, X_SUM_FIRST, X_SUM_LAST
 from dllama_py.kernels.vectors import (
     add_f32,
     add_i32,
+    both_sums,
     div_f32,
     f32_of_bits,
     fma_f32,
+    lane_i32,
     largest_magnitude,
     load_f32,
     max_f32,
@@ -32,7 +34,6 @@ from dllama_py.kernels.vectors import (
     store_i8,
     sub_f32,
     sum_lanes,
-    sum_lanes_i32,
     to_i32,
     zero_f32,
 )
@@ -125,7 +126,8 @@ def quantize_block(a: Any, b: Any, out: int) -> None:
     first, last = to_i32(codes_of(a, scale)), to_i32(codes_of(b, scale))
     store_i8(out, first)
     store_i8(out + 16, last)
-    sum_first, sum_last = sum_lanes_i32(first), sum_lanes_i32(last)
+    sums = both_sums(first, last)
+    sum_first, sum_last = lane_i32(sums, 0), lane_i32(sums, 15)
     set_f32(out + X_SCALE, scale)
     set_i32(out + X_SUM_FIRST, sum_first)
     set_i32(out + X_SUM_LAST, sum_last)

@@ -6,16 +6,13 @@ Rows are float32 unless said otherwise; B is a row's number of blocks.
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
-from dllama_py.kernels.elementary import inverse_rms, normalized, quantize_block, silu, store_rounded
+from dllama_py.kernels.elementary import KEEP_F32, inverse_rms, normalized, quantize_block, silu, store_rounded
 from dllama_py.kernels.layout import F32_BLOCK_BYTES, X_BLOCK_BYTES
-from dllama_py.kernels.program import argument, kernel, share
+from dllama_py.kernels.program import argument, kernel, part_of_row, rows_touched, share
 from dllama_py.kernels.vectors import add_f32, get_f32, get_i64, load_f32, mul_f32, store_f32
 from dllama_py.kernels.words import Words
-
-NO_ROW = -1
 
 
 @njit(forceinline=True)
@@ -45,17 +42,16 @@ def norm(args: int, thread: int, threads: int) -> None:
     """rms norm of rows x[x_rows[i]], kept as floats, quantised, or both."""
     n_blocks, epsilon = argument(args, Norm.N_BLOCKS), get_f32(argument(args, Norm.EPSILON))
     first, end = share(get_i64(argument(args, Norm.N_ROWS)) * n_blocks, thread, threads)
-    current, x, inverse = NO_ROW, 0, np.float32(0)
-    for item in range(first, end):
-        row, block = item // n_blocks, item % n_blocks
-        if row != current:
-            current = row
-            x_row = get_i64(argument(args, Norm.X_ROWS) + 8 * row)
-            x = argument(args, Norm.X) + argument(args, Norm.X_STRIDE) * x_row
-            inverse = inverse_rms(x, n_blocks * 32, epsilon)
-        at, weight = x + block * F32_BLOCK_BYTES, argument(args, Norm.WEIGHT) + block * F32_BLOCK_BYTES
-        a, b = normalized(at, weight, inverse), normalized(at + 64, weight + 64, inverse)
-        keep(a, b, item, argument(args, Norm.OUT_F32), argument(args, Norm.OUT_Q))
+    start, stop = rows_touched(first, end, n_blocks)
+    for row in range(start, stop):
+        x_row = get_i64(argument(args, Norm.X_ROWS) + 8 * row)
+        x = argument(args, Norm.X) + argument(args, Norm.X_STRIDE) * x_row
+        inverse = inverse_rms(x, n_blocks * 32, epsilon)
+        start_block, stop_block = part_of_row(row, first, end, n_blocks)
+        for block in range(start_block, stop_block):
+            at, weight = x + block * F32_BLOCK_BYTES, argument(args, Norm.WEIGHT) + block * F32_BLOCK_BYTES
+            a, b = normalized(at, weight, inverse), normalized(at + 64, weight + 64, inverse)
+            keep(a, b, row * n_blocks + block, argument(args, Norm.OUT_F32), argument(args, Norm.OUT_Q))
 
 
 class Quantize(Words):
@@ -71,10 +67,14 @@ def quantize(args: int, thread: int, threads: int) -> None:
     """Activations as the products of quantised weights want them."""
     n_blocks = argument(args, Quantize.N_BLOCKS)
     first, end = share(get_i64(argument(args, Quantize.N_ROWS)) * n_blocks, thread, threads)
-    for item in range(first, end):
-        row = argument(args, Quantize.X) + item // n_blocks * argument(args, Quantize.X_STRIDE)
-        x = row + item % n_blocks * F32_BLOCK_BYTES
-        quantize_block(load_f32(x), load_f32(x + 64), argument(args, Quantize.OUT_Q) + item * X_BLOCK_BYTES)
+    start, stop = rows_touched(first, end, n_blocks)
+    for row in range(start, stop):
+        x = argument(args, Quantize.X) + row * argument(args, Quantize.X_STRIDE)
+        out = argument(args, Quantize.OUT_Q) + row * n_blocks * X_BLOCK_BYTES
+        start_block, stop_block = part_of_row(row, first, end, n_blocks)
+        for block in range(start_block, stop_block):
+            at = x + block * F32_BLOCK_BYTES
+            quantize_block(load_f32(at), load_f32(at + 64), out + block * X_BLOCK_BYTES)
 
 
 class GatedHidden(Words):
@@ -92,12 +92,15 @@ def gated_hidden(args: int, thread: int, threads: int) -> None:
     """silu(gate) * up, kept as floats, quantised, or both."""
     n_blocks = argument(args, GatedHidden.N_BLOCKS)
     first, end = share(get_i64(argument(args, GatedHidden.N_ROWS)) * n_blocks, thread, threads)
-    for item in range(first, end):
-        at = item // n_blocks * argument(args, GatedHidden.STRIDE) + item % n_blocks * F32_BLOCK_BYTES
-        gate, up = argument(args, GatedHidden.GATE) + at, argument(args, GatedHidden.UP) + at
-        a = mul_f32(silu(load_f32(gate)), load_f32(up))
-        b = mul_f32(silu(load_f32(gate + 64)), load_f32(up + 64))
-        keep(a, b, item, argument(args, GatedHidden.OUT_F32), argument(args, GatedHidden.OUT_Q))
+    start, stop = rows_touched(first, end, n_blocks)
+    for row in range(start, stop):
+        start_block, stop_block = part_of_row(row, first, end, n_blocks)
+        for block in range(start_block, stop_block):
+            at = row * argument(args, GatedHidden.STRIDE) + block * F32_BLOCK_BYTES
+            gate, up = argument(args, GatedHidden.GATE) + at, argument(args, GatedHidden.UP) + at
+            a = mul_f32(silu(load_f32(gate)), load_f32(up))
+            b = mul_f32(silu(load_f32(gate + 64)), load_f32(up + 64))
+            keep(a, b, row * n_blocks + block, argument(args, GatedHidden.OUT_F32), argument(args, GatedHidden.OUT_Q))
 
 
 class TreeSum(Words):
@@ -118,7 +121,7 @@ def tree_sum(args: int, thread: int, threads: int) -> None:
     first, end = share(get_i64(argument(args, TreeSum.N_ROWS)) * n_blocks, thread, threads)
     for item in range(first, end):
         at = argument(args, TreeSum.LEAVES) + item * F32_BLOCK_BYTES
-        for leaf in range(n_leaves):
+        for leaf in range(n_leaves if rounding != KEEP_F32 else 0):
             x = at + leaf * leaf_stride
             store_rounded(load_f32(x), load_f32(x + 64), rounding, x)
         distance = 1

@@ -1,7 +1,7 @@
 """Between the projections and attention: head norms, RoPE, and writing keys and values into the cache.
 
-Cache pages hold 64 positions of one KV head: keys as [E, 64], so that 16 positions are one vector in attention;
-values as [64, E]. A page of all local KV heads is contiguous: [kv heads, E * 64].
+Cache pages hold 64 positions of one KV head: keys as [4, E, 16], so that 16 positions are one vector in attention and
+one key lies within 16 * E elements; values as [64, E]. A page of all local KV heads is contiguous: [kv heads, E * 64].
 """
 
 from functools import cache
@@ -11,8 +11,8 @@ from numba import njit
 
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.elementary import inverse_rms, normalized
-from dllama_py.kernels.layout import PAGE
-from dllama_py.kernels.program import Kernel, argument, share
+from dllama_py.kernels.layout import PAGE, RUN
+from dllama_py.kernels.program import Kernel, argument, part_of_row, rows_touched, share
 from dllama_py.kernels.vectors import (
     evens,
     fma,
@@ -57,7 +57,7 @@ class PrepareHeads(Words):
     COS = "float32 [positions, E/2]"
     SIN = "float32 [positions, E/2]"
     ROWS = "int64 [n_rows, 2], position of each row and address of its slot's page table"
-    K_CACHE = "keys of the layer, float16 or float32 [pages, K, E, 64]"
+    K_CACHE = "keys of the layer, float16 or float32 [pages, K, 4, E, 16]"
     V_CACHE = "values of the layer, float16 or float32 [pages, K, 64, E]"
 
 
@@ -76,30 +76,45 @@ def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
 @njit(error_model="numpy")
 def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -> None:
     """Items are (row, head) over query, key and value heads."""
-    q_heads, kv_heads, width = (
-        argument(args, PrepareHeads.Q_HEADS),
-        argument(args, PrepareHeads.KV_HEADS),
-        argument(args, PrepareHeads.HEAD_WIDTH),
-    )
-    n_heads = q_heads + 2 * kv_heads
+    q_heads = argument(args, PrepareHeads.Q_HEADS)
+    n_heads = q_heads + 2 * argument(args, PrepareHeads.KV_HEADS)
     first, end = share(get_i64(argument(args, PrepareHeads.N_ROWS)) * n_heads, thread, threads)
-    for item in range(first, end):
-        row, head = item // n_heads, item % n_heads
-        entry = argument(args, PrepareHeads.ROWS) + row * ROW_BYTES
-        position = get_i64(entry + ROW_POSITION)
-        if head < q_heads:
-            x = argument(args, PrepareHeads.Q) + row * argument(args, PrepareHeads.Q_STRIDE) + head * 4 * width
-            norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.Q_NORM), position)
-            continue
-        kv_head = (head - q_heads) % kv_heads
-        at = page_of(entry, position) * kv_heads + kv_head
-        if head < q_heads + kv_heads:
-            x = argument(args, PrepareHeads.K) + row * argument(args, PrepareHeads.KV_STRIDE) + kv_head * 4 * width
-            norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.K_NORM), position)
-            store_key(half, x, argument(args, PrepareHeads.K_CACHE), at, position % PAGE, width)
-        else:
-            x = argument(args, PrepareHeads.V) + row * argument(args, PrepareHeads.KV_STRIDE) + kv_head * 4 * width
-            store_value(half, x, argument(args, PrepareHeads.V_CACHE), at, position % PAGE, width)
+    start, stop = rows_touched(first, end, n_heads)
+    for row in range(start, stop):
+        first_head, end_head = part_of_row(row, first, end, n_heads)
+        for head in range(first_head, end_head):
+            if head < q_heads:
+                prepare_query(adjacent, args, row, head)
+            else:
+                prepare_key_or_value(half, adjacent, args, row, head - q_heads)
+
+
+@njit(error_model="numpy")
+def prepare_query(adjacent: Any, args: int, row: int, head: int) -> None:
+    """Norms and turns a query head."""
+    width = argument(args, PrepareHeads.HEAD_WIDTH)
+    x = argument(args, PrepareHeads.Q) + row * argument(args, PrepareHeads.Q_STRIDE) + head * 4 * width
+    position = get_i64(argument(args, PrepareHeads.ROWS) + row * ROW_BYTES + ROW_POSITION)
+    norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.Q_NORM), position)
+
+
+@njit(error_model="numpy")
+def prepare_key_or_value(half: Any, adjacent: Any, args: int, row: int, head: int) -> None:
+    """Norms, turns and stores key head `head`; from K on stores value head `head - K`."""
+    kv_heads, width = argument(args, PrepareHeads.KV_HEADS), argument(args, PrepareHeads.HEAD_WIDTH)
+    entry = argument(args, PrepareHeads.ROWS) + row * ROW_BYTES
+    position = get_i64(entry + ROW_POSITION)
+    is_key = head < kv_heads
+    kv_head = head if is_key else head - kv_heads
+    at = page_of(entry, position) * kv_heads + kv_head
+    offset = row * argument(args, PrepareHeads.KV_STRIDE) + kv_head * 4 * width
+    if is_key:
+        x = argument(args, PrepareHeads.K) + offset
+        norm_and_turn(adjacent, args, x, argument(args, PrepareHeads.K_NORM), position)
+        store_key(half, x, argument(args, PrepareHeads.K_CACHE), at, position % PAGE, width)
+    else:
+        x = argument(args, PrepareHeads.V) + offset
+        store_value(half, x, argument(args, PrepareHeads.V_CACHE), at, position % PAGE, width)
 
 
 @njit(forceinline=True)
@@ -167,17 +182,17 @@ def turn_pair(x: int, y: int, c: float, s: float) -> None:
 
 @njit(error_model="numpy")
 def store_key(half: Any, x: int, cache: int, at: int, offset: int, width: int) -> None:
-    """Column `offset` of the key page [E, 64] number `at`; narrows in place first."""
+    """The key at position `offset` of page number `at`; narrows in place first."""
+    run, lane = offset // RUN, offset % RUN
+    first = (at * (PAGE // RUN) + run) * width * RUN + lane
     if number_of(half):
         for i in range(0, width, 16):
             store_f16(x + 2 * i, load_f32(x + 4 * i))
-        page = cache + at * width * PAGE * 2 + 2 * offset
         for e in range(width):
-            set_i16(page + e * PAGE * 2, get_i16(x + 2 * e))
+            set_i16(cache + 2 * (first + e * RUN), get_i16(x + 2 * e))
     else:
-        page = cache + at * width * PAGE * 4 + 4 * offset
         for e in range(width):
-            set_i32(page + e * PAGE * 4, get_i32(x + 4 * e))
+            set_i32(cache + 4 * (first + e * RUN), get_i32(x + 4 * e))
 
 
 @njit(error_model="numpy")

@@ -14,6 +14,7 @@ from dllama_py.blocks import BLOCK, FloatType
 
 GROUP = 16  # rows
 PAGE = 64  # positions
+RUN = 16  # positions of a page whose keys lie side by side
 TILE = 8  # queries of an attention tile at most
 LISTS_BYTES = 512  # of scratch: what attention notes about the queries of a tile, before their scores
 

@@ -129,6 +129,18 @@ def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
     return n_items * thread // threads, n_items * (thread + 1) // threads
 
 
+@njit(forceinline=True, error_model="numpy")
+def rows_touched(first: int, end: int, per_row: int) -> tuple[int, int]:
+    """The rows [start, stop) in which items [first, end) lie, `per_row` each. Division is dear: not once an item."""
+    return first // per_row, (end + per_row - 1) // per_row
+
+
+@njit(forceinline=True, error_model="numpy")
+def part_of_row(row: int, first: int, end: int, per_row: int) -> tuple[int, int]:
+    """Of items [first, end) those in a row, counted from its beginning."""
+    return max(first - row * per_row, 0), min(end - row * per_row, per_row)
+
+
 @compiled("void(intp, intp, intp, intp, intp, intp)")
 def run_program(program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int) -> None:
     """One thread's walk through a program; all threads of the team call it with the same program."""

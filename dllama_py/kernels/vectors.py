@@ -196,9 +196,21 @@ def _every_second(builder: Any, a: Any, b: Any, first: int) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(VI32, list(range(first, 2 * LANES, 2))))
 
 
+def _both_sums(builder: Any, a: Any, b: Any) -> Any:
+    low, high = list(range(8)), list(range(8, LANES))
+    halves = [builder.add(pick_lanes(builder, v, low), pick_lanes(builder, v, high)) for v in (a, b)]
+    v = builder.shuffle_vector(*halves, ir.Constant(VI32, list(range(LANES))))
+    for distance in (4, 2, 1):
+        v = builder.add(v, pick_lanes(builder, v, [lane ^ distance for lane in range(LANES)]))
+    return v
+
+
 abs_f32 = define(f32x16, (f32x16,), _abs, "abs_f32")
 sum_lanes = define(types.float32, (f32x16,), lambda b, v: _halving(b, v, b.fadd), "sum_lanes")
 sum_lanes_i32 = define(types.int32, (i32x16,), lambda b, v: _halving(b, v, b.add), "sum_lanes_i32")
+both_sums = define(i32x16, (i32x16,) * 2, _both_sums, "both_sums")
+"""both_sums(a, b): the sum of a's lanes in each of the lanes 0 to 7, that of b's in the others."""
+lane_i32 = define(types.int32, (i32x16, types.int64), lambda b, v, i: b.extract_element(v, i), "lane_i32")
 max_lanes = define(types.float32, (f32x16,), _max_lanes, "max_lanes")
 largest_magnitude = define(types.float32, (f32x16,) * 2, _largest_magnitude, "largest_magnitude")
 first_lanes = define(f32x16, (f32x16, types.int64, f32x16), _first_lanes, "first_lanes")

@@ -29,7 +29,7 @@ class KvCache:
         self._n_pages = [0] * n_slots
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
         shape = (n_slots * pages_per_slot, config.n_layers, page_bytes)
-        self._keys = np.zeros(shape, np.uint8)  # a layer's part of a page: [kv heads, E, 64]
+        self._keys = np.zeros(shape, np.uint8)  # a layer's part of a page: [kv heads, 4, E, 16]
         self._values = np.zeros(shape, np.uint8)  # [kv heads, 64, E]
 
     @property

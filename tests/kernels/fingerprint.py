@@ -72,7 +72,13 @@ def outputs(team: Team) -> list[np.ndarray]:
     turns = (floats(18, 72, 16), floats(19, 72, 16))
     found.append(prepare(team, cache, heads, ROWS, turns, adjacent=True))
     q = prepare(team, cache, heads, ROWS, turns, adjacent=False)
-    return [*found, q, np.nan_to_num(cache.keys), np.nan_to_num(cache.values), attend(team, cache, q, ROWS, [0, 3, 6])]
+    return [
+        *found,
+        q,
+        np.nan_to_num(cache.keys_by_element),
+        np.nan_to_num(cache.values),
+        attend(team, cache, q, ROWS, [0, 3, 6]),
+    ]
 
 
 def exchanged(team: Team, values: Floats, rounding: int) -> list[np.ndarray]:

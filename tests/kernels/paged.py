@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dllama_py.blocks import Floats
 from dllama_py.kernels import attention, reference
 from dllama_py.kernels.heads import prepare_heads
-from dllama_py.kernels.layout import PAGE, scratch_bytes
+from dllama_py.kernels.layout import PAGE, RUN, scratch_bytes
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 
@@ -18,7 +18,7 @@ Row = tuple[int, int]  # slot, position
 
 @dataclass(frozen=True, slots=True)
 class PagedCache:
-    """Keys [pages, K, E, 64] and values [pages, K, 64, E] of one layer, halves as uint16; a page table per slot."""
+    """Keys [pages, K, 4, E, 16] and values [pages, K, 64, E] of one layer, halves as uint16; a page table per slot."""
 
     keys: NDArray[np.generic]
     values: NDArray[np.generic]
@@ -30,7 +30,7 @@ class PagedCache:
         n_pages = 1 + max(max(table) for table in tables)
         kind = np.uint16 if half else np.uint32
         kind_read = np.float16 if half else np.float32
-        keys = np.full((n_pages, kv_heads, width, PAGE), np.iinfo(kind).max, kind).view(kind_read)
+        keys = np.full((n_pages, kv_heads, PAGE // RUN, width, RUN), np.iinfo(kind).max, kind).view(kind_read)
         values = np.full((n_pages, kv_heads, PAGE, width), np.iinfo(kind).max, kind).view(kind_read)
         return cls(keys, values, tuple(drive.words(*table) for table in tables))
 
@@ -38,13 +38,20 @@ class PagedCache:
         """k, v float32 [S, K, E], already of the cache's type: positions 0 to S - 1 of a slot."""
         for position in range(len(k)):
             page, offset = self.tables[slot][position // PAGE], position % PAGE
-            self.keys[page, :, :, offset] = k[position]
+            self.keys[page, :, offset // RUN, :, offset % RUN] = k[position]
             self.values[page, :, offset] = v[position]
 
     def stored(self, slot: int, position: int) -> tuple[Floats, Floats]:
         """-> key and value float32 [K, E]."""
         page, offset = self.tables[slot][position // PAGE], position % PAGE
-        return self.keys[page, :, :, offset].astype(np.float32), self.values[page, :, offset].astype(np.float32)
+        return self.keys[page, :, offset // RUN, :, offset % RUN].astype(np.float32), self.values[
+            page, :, offset
+        ].astype(np.float32)
+
+    @property
+    def keys_by_element(self) -> NDArray[np.generic]:
+        """[pages, K, E, 64], however the kernels lay them out."""
+        return np.ascontiguousarray(self.keys.swapaxes(2, 3)).reshape(*self.keys.shape[:2], -1, PAGE)
 
     @property
     def is_half(self) -> bool:
