@@ -3,9 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import StepResult
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.complete_file import complete_or_gone, refuse_unwritable
 from dllama_py.orders import Orders
 
 EPILOG = """examples:
@@ -58,19 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
     ids, out = options.parse_ids(arguments.ids), arguments.out
     if not 0 <= arguments.singly <= len(ids):
         raise UsageError(f"--singly {arguments.singly}: expected a number of ids from 0 to {len(ids)}")
-    files: list[BinaryIO] = []
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
         check_prompt(ids, orders)
-        with _writing(out):  # told before anything is computed
-            files.append(open(out, "wb"))
+        refuse_unwritable(out, "--out")
 
     with running_engine(arguments, check) as engine:
         if engine is not None:
             if arguments.hashes is not None:
                 engine.runner.residuals.keep()
             logits = np.concatenate([step.logits for step in _steps(engine, ids, arguments.singly)])  # [T, V]
-            with _writing(out), files[0] as file:
+            with complete_or_gone(out, logits.nbytes, "--out") as file:
                 np.save(file, logits)
             if arguments.hashes is not None:
                 _write_hashes(engine, arguments.hashes)
@@ -100,14 +97,5 @@ def _answered(engine: Engine, prompt: Sequence[int], n_tokens: int) -> list[int]
 
 def _write_hashes(engine: Engine, path: Path) -> None:
     residual, leaves = engine.runner.residuals.kept()
-    with _writing(path, "--hashes"), open(path, "wb") as file:
+    with complete_or_gone(path, residual.nbytes + leaves.nbytes, "--hashes") as file:
         np.savez(file, residual=residual, leaves=leaves)
-
-
-@contextmanager
-def _writing(path: Path, option: str = "--out") -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"{option} {path}: cannot be written ({reason}); choose another file") from None

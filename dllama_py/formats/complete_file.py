@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,23 +12,55 @@ from dllama_py.errors import UsageError
 
 
 @contextmanager
-def complete_or_gone(out: Path, total_bytes: int) -> Iterator[BinaryIO]:
-    """A file that takes its name when the block ends well and disappears when it does not.
+def complete_or_gone(out: Path, total_bytes: int, option: str = "--output") -> Iterator[BinaryIO]:
+    """A file that takes its name when the block ends well and disappears when it does not. A device or a pipe is
+    written to as it is.
 
-    UsageError where the disk has less room than total_bytes or refuses it.
+    UsageError where the disk has less room than total_bytes or refuses it; `option` is what named the file.
     """
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        free_bytes = shutil.disk_usage(out.parent).free
+    with _explained(out, option):
+        if _is_special(out):
+            with out.open("wb") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(out))  # a link stays one
+        free_bytes = shutil.disk_usage(target.parent).free
         if free_bytes < total_bytes:
             raise UsageError(
-                f"{out}: needs {total_bytes} bytes, the disk has {free_bytes} left; free some or use --output"
+                f"{out}: needs {total_bytes} bytes, the disk has {free_bytes} left; free some or use {option}"
             )
+        with _renamed_at_the_end(target) as file:
+            yield file
+
+
+def refuse_unwritable(out: Path, option: str) -> None:
+    """UsageError, before the work that makes the content, where `complete_or_gone` could not begin."""
+    with _explained(out, option):
+        if _is_special(out):
+            out.open("wb").close()
+        else:
+            tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(out))).close()
+
+
+@contextmanager
+def _renamed_at_the_end(target: Path) -> Iterator[BinaryIO]:
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
         with partial.open("wb") as file:
             yield file
-        os.replace(partial, out)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror or error}; choose another --output") from None
+        os.replace(partial, target)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(out: Path, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written: {error.strerror or error}; choose another {option}") from None
+
+
+def _is_special(out: Path) -> bool:
+    return out.exists() and not out.is_file()

@@ -1,13 +1,16 @@
 # python -m pytest tests/cli/test_logits.py
 """Mode logits: the file that it writes, and places where it cannot write one."""
 
+import errno
 import json
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
-from dllama_py.cli import main
+from dllama_py.cli import logits, main
 from tests.checkpoints import tiny_model_file
 
 
@@ -19,9 +22,9 @@ def model(tmp_path: Path) -> str:
 def test_one_row_an_id(model: str, tmp_path: Path) -> None:
     out = tmp_path / "without suffix"
     assert main(["logits", "--model", model, "--ids", "1,2,3", "--out", str(out)]) == 0
-    logits = np.load(out)
-    assert (logits.shape, logits.dtype) == ((3, 320), np.float32)
-    assert np.isfinite(logits).all()
+    rows = np.load(out)
+    assert (rows.shape, rows.dtype) == ((3, 320), np.float32)
+    assert np.isfinite(rows).all()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,31 @@ def test_one_row_an_id(model: str, tmp_path: Path) -> None:
 def test_where_no_file_can_be(model: str, out: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logits", "--model", model, "--ids", "1,2,3", "--out", out]) == 2
     told = capsys.readouterr().err.splitlines()
-    assert told[-1] == f"error: --out {out}: cannot be written ({reason}); choose another file"
+    assert told[-1] == f"error: {out}: cannot be written: {reason}; choose another --out"
+
+
+@pytest.mark.parametrize("before", [None, b"an older file"])
+@pytest.mark.parametrize("end", ["a full disk", "Ctrl-C while it computes"])
+def test_what_was_there_stays_until_all_is_written(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, end: str
+) -> None:
+    def fill_the_disk(file: BinaryIO, values: np.ndarray) -> None:
+        file.write(values.tobytes()[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if end == "a full disk":
+        monkeypatch.setattr(np, "save", fill_the_disk)
+    else:
+        monkeypatch.setattr(logits, "_steps", interrupt)
+    out = tmp_path / "folder" / "x.npy"
+    out.parent.mkdir()
+    if before is not None:
+        out.write_bytes(before)
+    assert main(["logits", "--model", model, "--ids", "1,2,3", "--out", str(out)]) in (2, 130)
+    assert [path.read_bytes() for path in out.parent.iterdir()] == ([] if before is None else [before])
 
 
 def test_ids_one_by_one_give_the_same_bits(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
