@@ -1,7 +1,7 @@
 """One sentence on what to change, from measured times and the model of a token's time.
 
-Whether the cluster pays is asked against its best single machine with all its threads. Forecasts of other settings
-are taken relative to the forecast of the present one and applied to what was measured.
+Whether the cluster pays is asked against its best single machine with all its threads. What another exchange would
+bring is the measured time of messages, scaled as the model of a token's time says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,7 +74,7 @@ def advise(measured: Measured) -> Advice:
     single_s = measured.one_node_s or single_machine_s(measured.nodes)
     gain = single_s / measured.token_s - 1
     slow, (limit, on_limit) = slow_rank(measured), _limit(measured)
-    better, better_s = _better(measured)
+    better, better_s = _better(measured, single_s)
     sentences = [
         *([_on_slow(measured, slow)] if slow is not None else []),
         on_limit,
@@ -130,15 +130,26 @@ def settings(measured: Measured) -> list[Forecast]:
     ]
 
 
-def _better(measured: Measured) -> tuple[Forecast | None, float]:
+def _better(measured: Measured, single_s: float) -> tuple[Forecast | None, float]:
     """The fastest other setting with what its token would take, if it is clearly faster than the present one."""
     here = len(measured.nodes), measured.exchange
     found = {(each.n_nodes, each.exchange): each for each in settings(measured)}
     if here not in found or len({node.host for node in measured.nodes}) == 1:
         return None, measured.token_s
-    best = min(found.values(), key=lambda each: each.seconds)
-    best_s = measured.token_s * best.seconds / found[here].seconds
-    return (best, best_s) if measured.token_s / best_s - 1 >= BETTER else (None, measured.token_s)
+    expected = {key: _expected_s(measured, found[here], each, single_s) for key, each in found.items() if key != here}
+    key = min(expected, key=expected.__getitem__)
+    is_better = measured.token_s / expected[key] - 1 >= BETTER
+    return (found[key], expected[key]) if is_better else (None, measured.token_s)
+
+
+def _expected_s(measured: Measured, now: Forecast, other: Forecast, single_s: float) -> float:
+    """A token in another setting: with as many nodes only the messages change, fewer still wait for each other."""
+    if other.n_nodes == 1:
+        return single_s
+    if other.n_nodes == now.n_nodes:
+        transfer_s = _mean(node.transfer_s for node in measured.nodes)
+        return measured.token_s - transfer_s * (1 - other.sync_s / now.sync_s)
+    return other.seconds + _mean(node.wait_s for node in measured.nodes)
 
 
 def _limit(measured: Measured) -> tuple[str, str]:
