@@ -8,8 +8,9 @@
 A message says what was found, what was expected and what to do, in one line.
 """
 
+import difflib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 OUT_OF_MEMORY = "out of memory; use more ranks, or a smaller --max-seq-len or --chunk"
@@ -58,3 +59,9 @@ def machine_explained() -> Iterator[None]:
         if error.filename:
             raise InputError(f"{error.filename}: {error.strerror}") from error
         raise ClusterError(f"input or output: {error.strerror or error}") from error
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """The end of a message about a name that does not exist: `; did you mean ...?`, or nothing if none is close."""
+    close = difflib.get_close_matches(word.lower(), list(names), n=1)
+    return f"; did you mean {close[0]}?" if close else ""

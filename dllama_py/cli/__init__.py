@@ -3,7 +3,6 @@
 Without a mode the mode is inference. A user's error is one line on standard error, from one rank, with exit code 2.
 """
 
-import difflib
 import importlib
 import io
 import os
@@ -12,7 +11,7 @@ import time
 
 from dllama_py.cli.options import Parser
 from dllama_py.cli.workers import asks_for_workers, equivalent
-from dllama_py.errors import ClusterError, DllamaError, UsageError, machine_explained
+from dllama_py.errors import ClusterError, DllamaError, UsageError, did_you_mean, machine_explained
 from dllama_py.transport.environment import launched_rank
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED, PATIENCE_S, AgreedFailure
 from dllama_py.troubleshooting import with_row
@@ -29,6 +28,12 @@ MODES = {
     "bench": "measure prefill and decode against the memory's speed",
     "profile": "show where the time of a token goes, on every node, and what would be faster",
     "drift": "compare the answers of several node counts, threads and encodings, bit for bit",
+}
+
+ABSENT = {  # that users may look for, by their names elsewhere
+    **dict.fromkeys(("api", "serve", "server", "dllama-api"), "HTTP server (programs talk to `chat --json-lines`)"),
+    "batch": "batch mode (`inference` and `chat` answer one at a time)",
+    "pipeline": "pipeline topology",
 }
 
 OUTSIDE = ("drift",)  # they start jobs and are none themselves
@@ -82,8 +87,12 @@ def _run(mode: str, arguments: list[str]) -> int:
     parser = Parser(prog=f"dllama {mode}", description=MODES.get(mode))
     if asks_for_workers(mode, arguments):
         raise UsageError(equivalent(mode, arguments))
+    if mode in ABSENT:
+        raise UsageError(f"no {ABSENT[mode]} in this version; what it can do: {', '.join(MODES)} (dllama --help)")
     if mode not in MODES:
-        raise UsageError(f"no mode {mode!r}; the modes are {', '.join(MODES)}{_guess(mode)} (dllama --help)")
+        raise UsageError(
+            f"no mode {mode!r}; the modes are {', '.join(MODES)}{did_you_mean(mode, MODES)} (dllama --help)"
+        )
     module = importlib.import_module(f"dllama_py.cli.{mode}")
     module.add_options(parser)
     parsed = parser.parse_args(arguments)
@@ -91,11 +100,6 @@ def _run(mode: str, arguments: list[str]) -> int:
         return 0
     code: int = module.run(parsed)
     return code
-
-
-def _guess(mode: str) -> str:
-    close = difflib.get_close_matches(mode, MODES, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _explain(error: DllamaError, where: str = "") -> int:

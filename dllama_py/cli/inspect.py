@@ -6,18 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dllama_py.cli.node_counts import NODE_COUNTS, needs
 from dllama_py.cli.options import Parser, add_json_option, positive
-from dllama_py.cli.tables import size, table
+from dllama_py.cli.tables import table
 from dllama_py.config import ModelConfig
-from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.formats.tensors import tensor_specs
-from dllama_py.model.memory import rank_memories
+from dllama_py.model.memory import RankMemory
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CONTEXT, WEIGHT_TYPES
 from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
-from dllama_py.sharding.plan import make_plan
-
-NODE_COUNTS = (1, 2, 4, 8)
+from dllama_py.sizes import size
 
 EPILOG = """examples:
   dllama inspect dllama_model_qwen3_0.6b_q40.m
@@ -39,6 +37,7 @@ def add_options(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     checkpoint = open_checkpoint(arguments.file)
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, arguments.weights))
+    half = halves_cache(checkpoint.config, kinds, arguments.kv_cache_type)
     context = min(arguments.max_seq_len or DEFAULT_CONTEXT, checkpoint.config.context_length)
     facts = {
         "path": str(checkpoint.path),
@@ -49,8 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         "tensors": _tensor_groups(checkpoint, kinds),
         "tied": checkpoint.is_tied,
         "context": context,
-        "kv_cache_type": "f16" if halves_cache(checkpoint.config, kinds, arguments.kv_cache_type) else "f32",
-        "nodes": [_needs(checkpoint.config, kinds, context, arguments, n) for n in NODE_COUNTS],
+        "kv_cache_type": "f16" if half else "f32",
+        "nodes": [
+            _told(n, needs(checkpoint.config, kinds, context, n, half_cache=half, replicate_kv=arguments.replicate_kv))
+            for n in NODE_COUNTS
+        ],
     }
     print(json.dumps(facts) if arguments.json else _page(facts, checkpoint.config))
     return 0
@@ -84,15 +86,9 @@ def _tensor_groups(checkpoint: Checkpoint, kinds: Kinds) -> list[dict[str, Any]]
     return list(groups.values())
 
 
-def _needs(
-    config: ModelConfig, kinds: Kinds, context: int, arguments: argparse.Namespace, n_nodes: int
-) -> dict[str, Any]:
-    """Bytes of every node, or the reason why this number of nodes cannot be."""
-    try:
-        shards = make_plan(config, n_nodes, arguments.replicate_kv)
-    except UsageError as error:
-        return {"nodes": n_nodes, "reason": str(error)}
-    memories = rank_memories(config, shards, kinds, context, halves_cache(config, kinds, arguments.kv_cache_type))
+def _told(n_nodes: int, memories: list[RankMemory] | str) -> dict[str, Any]:
+    if isinstance(memories, str):
+        return {"nodes": n_nodes, "reason": memories}
     return {"nodes": n_nodes, "per_node": [asdict(memory) | {"total_bytes": memory.total_bytes} for memory in memories]}
 
 
@@ -108,7 +104,7 @@ def _page(facts: dict[str, Any], config: ModelConfig) -> str:
         "",
         f"each node needs at most, with a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
         table(("nodes", "weights", "KV cache", "buffers", "program", "together"), _needs_rows(facts["nodes"])),
-        *(f"not on {needs['nodes']}: {needs['reason']}" for needs in facts["nodes"] if "reason" in needs),
+        *(f"not on {told['nodes']}: {told['reason']}" for told in facts["nodes"] if "reason" in told),
     ]
     return "\n".join(parts)
 
@@ -148,7 +144,7 @@ def _tensor_rows(groups: list[dict[str, Any]]) -> list[tuple[object, ...]]:
 def _needs_rows(all_needs: list[dict[str, Any]]) -> list[tuple[object, ...]]:
     keys = ("weights_bytes", "cache_bytes", "buffers_bytes", "python_bytes", "total_bytes")
     return [
-        (needs["nodes"], *(size(max(node[key] for node in needs["per_node"])) for key in keys))
-        for needs in all_needs
-        if "per_node" in needs
+        (told["nodes"], *(size(max(node[key] for node in told["per_node"])) for key in keys))
+        for told in all_needs
+        if "per_node" in told
     ]

@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dllama_py.blocks import FloatType
-from dllama_py.cli.tables import size, table
+from dllama_py.cli.node_counts import NODE_COUNTS, needs
+from dllama_py.cli.tables import table
 from dllama_py.cluster.catalogue import CATALOGUE, KnownModel
 from dllama_py.cluster.fetch import is_here
-from dllama_py.errors import UsageError
 from dllama_py.formats.shapes import SHAPES
 from dllama_py.formats.tensors import tensor_specs
-from dllama_py.model.memory import rank_memories
 from dllama_py.settings import DEFAULT_CONTEXT
-from dllama_py.sharding.plan import make_plan
-
-NODE_COUNTS = (1, 2, 4, 8)
+from dllama_py.sizes import size
 
 
 def listing(models_folder: Path) -> str:
@@ -41,15 +38,12 @@ def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:
     config = SHAPES[model.shape]
     kind = FloatType.named(model.weights)
     kinds = {spec.name: kind if spec.is_matrix else FloatType.F32 for spec in tensor_specs(config)}
-    try:
-        shards = make_plan(config, n_nodes, False)
-    except UsageError:
-        return None
-    return max(memory.total_bytes for memory in rank_memories(config, shards, kinds, DEFAULT_CONTEXT, half_cache=True))
+    memories = needs(config, kinds, DEFAULT_CONTEXT, n_nodes, half_cache=True)
+    return None if isinstance(memories, str) else max(memory.total_bytes for memory in memories)
 
 
 def _row(model: KnownModel, models_folder: Path) -> Sequence[str]:
-    needs = [memory_per_node(model, n_nodes) for n_nodes in NODE_COUNTS]
+    most = [memory_per_node(model, n_nodes) for n_nodes in NODE_COUNTS]
     fetched = "fetched" if is_here(model, models_folder) else ""
     on_disk = size(model.n_bytes) if model.shape else f"~{size(model.n_bytes)}"
-    return model.name, model.title, on_disk, *("-" if n is None else size(n) for n in needs), fetched
+    return model.name, model.title, on_disk, *("-" if n is None else size(n) for n in most), fetched

@@ -8,7 +8,7 @@ from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import running_engine
-from dllama_py.cli.tokenize import read_text
+from dllama_py.cli.text_file import read_text
 from dllama_py.engine.perplexity import Surprise, measure
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dllama_py.cli.tables import size
 from dllama_py.progress import Progress, Work
+from dllama_py.sizes import size
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -9,7 +9,7 @@ from functools import partial
 from dllama_py.boot import Check, Engine, Say, Watch, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.tables import size, table
+from dllama_py.cli.tables import table
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
@@ -17,6 +17,7 @@ from dllama_py.memory_plan import MemoryPlan
 from dllama_py.orders import Orders
 from dllama_py.progress import Progress
 from dllama_py.settings import EngineSettings
+from dllama_py.sizes import size
 from dllama_py.transport.world import joined_world
 
 

@@ -1,4 +1,4 @@
-"""Tables and sizes as plain text, for terminals and files alike."""
+"""Tables as plain text, for terminals and files alike."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,3 @@ def _placed(texts: Sequence[str], widths: Sequence[int], left: int) -> list[str]
         text.ljust(width) if column < left else text.rjust(width)
         for column, (text, width) in enumerate(zip(texts, widths, strict=True))
     ]
-
-
-def size(n_bytes: int) -> str:
-    """Bytes in the unit that suits them, decimal: 957833216 -> 957.8 MB."""
-    value, unit = float(n_bytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

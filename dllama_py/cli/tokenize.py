@@ -6,12 +6,11 @@ from pathlib import Path
 
 from dllama_py.cli.options import Parser, add_json_option, model_path
 from dllama_py.cli.tables import table
-from dllama_py.errors import InputError, UsageError
+from dllama_py.cli.text_file import read_text
+from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.prompting import TOKENIZER_SOURCES, open_text
 from dllama_py.text.tokenizer import Tokenizer
-
-MOST_BYTES = 256 << 20  # of a text; it is in memory several times
 
 EPILOG = """examples:
   dllama tokenize --prompt "Hello, world"
@@ -46,17 +45,3 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
     if text is None:
         raise UsageError(f"{model_path(arguments)} holds no tokenizer; give --tokenizer ({TOKENIZER_SOURCES})")
     return text.tokenizer
-
-
-def read_text(path: Path) -> str:
-    """A whole text file; InputError if it is none, or has no end."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MiB; give a part of it")
-        return data.decode()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; give a text file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is no UTF-8; give a text file in UTF-8") from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dllama_py.cluster.wheel import WheelFile
-from dllama_py.errors import UsageError
+from dllama_py.errors import UsageError, did_you_mean
 
 _ACCOUNT = "b4rtaz"
 
@@ -42,17 +42,14 @@ def _suffixes(count: int) -> tuple[str, ...]:
     return tuple(chr(97 + i // 26) + chr(97 + i % 26) for i in range(count))
 
 
-def _ancestor(
-    name: str, title: str, n_bytes: int, repository: str, stem: str, tokenizer: str, parts: int = 0
-) -> KnownModel:
-    """A model of distributed-llama's own launcher; without `parts` it is the one file STEM.m."""
+def _ancestors_file(repository: str, stem: str, tokenizer: str, parts: int = 0) -> HubParts:
+    """Where distributed-llama's own launcher fetches from; without `parts` it is the one file STEM.m."""
     names = tuple(stem + suffix for suffix in _suffixes(parts)) if parts else (f"{stem}.m",)
-    source = HubParts(
+    return HubParts(
         f"{_ACCOUNT}/{repository}-Distributed-Llama",
         tuple(f"dllama_model_{each}" for each in names),
         f"dllama_tokenizer_{tokenizer}.t",
     )
-    return KnownModel(name, title, n_bytes, source, shape=name.removesuffix("_q40"))
 
 
 CATALOGUE = (
@@ -70,68 +67,84 @@ CATALOGUE = (
         shape="smollm2_135m",
         weights="q41",
     ),
-    _ancestor("qwen3_0.6b_q40", "Qwen3 0.6B", 957_833_216, "Qwen3-0.6B-Q40", "qwen3_0.6b_q40", "qwen3_0.6b"),
-    _ancestor("qwen3_1.7b_q40", "Qwen3 1.7B", 2_212_909_056, "Qwen3-1.7B-Q40", "qwen3_1.7b_q40", "qwen3_1.7b"),
-    _ancestor("qwen3_8b_q40", "Qwen3 8B", 6_747_607_040, "Qwen3-8B-Q40", "qwen3_8b_q40", "qwen3_8b"),
-    _ancestor("qwen3_14b_q40", "Qwen3 14B", 10_982_707_200, "Qwen3-14B-Q40", "qwen3_14b_q40_", "qwen3_14b", 2),
-    _ancestor(
+    KnownModel(
+        "qwen3_0.6b_q40",
+        "Qwen3 0.6B",
+        957_833_216,
+        _ancestors_file("Qwen3-0.6B-Q40", "qwen3_0.6b_q40", "qwen3_0.6b"),
+        shape="qwen3_0.6b",
+    ),
+    KnownModel(
+        "qwen3_1.7b_q40",
+        "Qwen3 1.7B",
+        2_212_909_056,
+        _ancestors_file("Qwen3-1.7B-Q40", "qwen3_1.7b_q40", "qwen3_1.7b"),
+        shape="qwen3_1.7b",
+    ),
+    KnownModel(
+        "qwen3_8b_q40",
+        "Qwen3 8B",
+        6_747_607_040,
+        _ancestors_file("Qwen3-8B-Q40", "qwen3_8b_q40", "qwen3_8b"),
+        shape="qwen3_8b",
+    ),
+    KnownModel(
+        "qwen3_14b_q40",
+        "Qwen3 14B",
+        10_982_707_200,
+        _ancestors_file("Qwen3-14B-Q40", "qwen3_14b_q40_", "qwen3_14b", 2),
+        shape="qwen3_14b",
+    ),
+    KnownModel(
         "qwen3_30b_a3b_q40",
         "Qwen3 30B, 3B active",
         18_287_927_296,
-        "Qwen3-30B-A3B-Q40",
-        "qwen3_30b_a3b_",
-        "qwen3_30b_a3b",
-        5,
+        _ancestors_file("Qwen3-30B-A3B-Q40", "qwen3_30b_a3b_", "qwen3_30b_a3b", 5),
+        shape="qwen3_30b_a3b",
     ),
-    _ancestor(
+    KnownModel(
         "llama3_2_1b_instruct_q40",
         "Llama 3.2 1B Instruct",
         1_746_051_072,
-        "Llama-3_2-1B-Q40-Instruct",
-        "llama3.2-1b-instruct_q40",
-        "llama3_2",
+        _ancestors_file("Llama-3_2-1B-Q40-Instruct", "llama3.2-1b-instruct_q40", "llama3_2"),
+        shape="llama3_2_1b_instruct",
     ),
-    _ancestor(
+    KnownModel(
         "llama3_2_3b_instruct_q40",
         "Llama 3.2 3B Instruct",
         3_383_783_424,
-        "Llama-3_2-3B-Q40-Instruct",
-        "llama3.2-3b-instruct_q40",
-        "llama3_2",
+        _ancestors_file("Llama-3_2-3B-Q40-Instruct", "llama3.2-3b-instruct_q40", "llama3_2"),
+        shape="llama3_2_3b_instruct",
     ),
-    _ancestor(
+    KnownModel(
         "llama3_1_8b_instruct_q40",
         "Llama 3.1 8B Instruct",
         6_323_781_632,
-        "Llama-3_1-8B-Q40-Instruct",
-        "llama3.1_instruct_q40",
-        "llama_3_1",
+        _ancestors_file("Llama-3_1-8B-Q40-Instruct", "llama3.1_instruct_q40", "llama_3_1"),
+        shape="llama3_1_8b_instruct",
     ),
-    _ancestor(
+    KnownModel(
         "deepseek_r1_distill_llama_8b_q40",
         "DeepSeek R1 Distill Llama 8B",
         6_323_781_632,
-        "DeepSeek-R1-Distill-Llama-8B",
-        "deepseek-r1-distill-llama-8b_q40",
-        "deepseek-r1-distill-llama-8b",
+        _ancestors_file(
+            "DeepSeek-R1-Distill-Llama-8B", "deepseek-r1-distill-llama-8b_q40", "deepseek-r1-distill-llama-8b"
+        ),
+        shape="deepseek_r1_distill_llama_8b",
     ),
-    _ancestor(
+    KnownModel(
         "llama3_3_70b_instruct_q40",
         "Llama 3.3 70B Instruct",
         43_302_682_624,
-        "Llama-3_3-70B-Q40-Instruct",
-        "llama-3.3-70b_q40",
-        "llama-3.3-70b",
-        11,
+        _ancestors_file("Llama-3_3-70B-Q40-Instruct", "llama-3.3-70b_q40", "llama-3.3-70b", 11),
+        shape="llama3_3_70b_instruct",
     ),
-    _ancestor(
+    KnownModel(
         "llama3_1_405b_instruct_q40",
         "Llama 3.1 405B Instruct",
         235_530_158_080,
-        "Llama-3_1-405B-Q40-Instruct",
-        "llama31_405b_q40_",
-        "llama_3_1",
-        56,
+        _ancestors_file("Llama-3_1-405B-Q40-Instruct", "llama31_405b_q40_", "llama_3_1", 56),
+        shape="llama3_1_405b_instruct",
     ),
     KnownModel(
         "deepseek_r1_distill_14b",
@@ -162,8 +175,11 @@ CATALOGUE = (
 
 def find(name: str) -> KnownModel:
     """The entry of this name (dashes count as underscores); UsageError lists the names if there is none."""
-    for model in CATALOGUE:
-        if model.name == name.replace("-", "_"):
-            return model
-    names = ", ".join(model.name for model in CATALOGUE)
-    raise UsageError(f"no model {name!r} in the catalogue; give OWNER/REPO[:FILE] of a hub, or one of: {names}")
+    models = {model.name: model for model in CATALOGUE}
+    wanted = name.replace("-", "_")
+    if wanted in models:
+        return models[wanted]
+    raise UsageError(
+        f"no model {name!r} in the catalogue; give OWNER/REPO[:FILE] of a hub, or one of: {', '.join(models)}"
+        f"{did_you_mean(wanted, models)}"
+    )

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from dllama_py.cluster.remote import RemoteFile
 from dllama_py.errors import UsageError
+from dllama_py.sizes import size
 
 FOLDER_FILES = {
     "config.json",
@@ -25,7 +26,7 @@ _WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
 _MOST_NAMED = 12
 
 
-def choose_gguf(files: Sequence[RemoteFile], wanted: str) -> tuple[RemoteFile, ...]:
+def choose_gguf(repository: str, files: Sequence[RemoteFile], wanted: str) -> tuple[RemoteFile, ...]:
     """The GGUF called `wanted`, or the only one whose name has `wanted` in it; all parts if it is split.
 
     UsageError says which there are.
@@ -35,20 +36,18 @@ def choose_gguf(files: Sequence[RemoteFile], wanted: str) -> tuple[RemoteFile, .
     found = exact or [group for group in groups if wanted.lower() in group[0].name.lower()]
     if len(found) == 1:
         return found[0]
-    repository = files[0].repository if files else "the repository"
     if not groups:
         raise UsageError(f"{repository} has no GGUF file; leave {':' + wanted!r} out to fetch its safetensors")
     what = "several GGUF files fit" if found else "no GGUF file fits"
     raise UsageError(f"{repository}: {what} {wanted!r}; name one of: {_listed(found or groups)}")
 
 
-def choose_folder(files: Sequence[RemoteFile]) -> tuple[RemoteFile, ...]:
+def choose_folder(repository: str, files: Sequence[RemoteFile]) -> tuple[RemoteFile, ...]:
     """Config, tokenizer and weights of a Hugging Face folder. UsageError if that is not what the repository holds."""
     names = {file.name for file in files}
     weights = {name for name in names if _WEIGHTS.fullmatch(name)} or {
         name for name in names if "/" not in name and name.endswith(".safetensors")
     }
-    repository = files[0].repository if files else "the repository"
     if weights and "config.json" in names:
         return tuple(file for file in files if file.name in FOLDER_FILES | weights)
     groups = _gguf_groups(files)
@@ -75,5 +74,5 @@ def _names(file: RemoteFile) -> tuple[str, str]:
 
 
 def _listed(groups: Sequence[tuple[RemoteFile, ...]]) -> str:
-    shown = [f"{group[0].name} ({sum(file.n_bytes for file in group) / 1e9:.1f} GB)" for group in groups[:_MOST_NAMED]]
+    shown = [f"{group[0].name} ({size(sum(file.n_bytes for file in group))})" for group in groups[:_MOST_NAMED]]
     return ", ".join(shown) + (f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else "")

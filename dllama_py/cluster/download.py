@@ -14,6 +14,7 @@ from dllama_py.cluster.remote import ReadRange, RemoteFile
 from dllama_py.cluster.transfer import Transfer
 from dllama_py.errors import ClusterError, InputError
 from dllama_py.progress import Progress, Work
+from dllama_py.sizes import size
 
 PIECE_BYTES = 1 << 20
 
@@ -65,7 +66,7 @@ def _check_disk(targets: Sequence[Target]) -> None:
     needed = sum(target.n_bytes for target in targets) - there
     if needed > free:
         raise ClusterError(
-            f"{targets[0].path.parent} has {free / 1e9:.2f} GB of free disk, {needed / 1e9:.2f} GB are needed: "
+            f"{targets[0].path.parent} has {size(free)} of free disk, {size(needed)} are needed: "
             "make room, or move the folder and leave a link in its place"
         )
 

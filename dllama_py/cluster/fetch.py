@@ -57,7 +57,7 @@ def fetch_repository(text: str, models_folder: Path, hub: Repositories, progress
             return _fetch_gguf("", HubGguf(f"{owner}/{repository}", file), folder, hub, progress)
         source = f"{owner}/{repository}"
         if _receipt(folder, source) is None:
-            chosen = choose_folder(hub.list_files(source))
+            chosen = choose_folder(source, hub.list_files(source))
             download_all([_single(folder, each) for each in chosen], hub.read_range, progress)
             _write_receipt(folder, source, [each.name for each in chosen])
         return Fetched(repository, folder)
@@ -99,7 +99,7 @@ def _fetch_gguf(name: str, source: HubGguf, folder: Path, hub: Repositories, pro
     source_text = f"{source.repository}:{source.wanted}"
     names = _receipt(folder, source_text)
     if names is None:
-        chosen = choose_gguf(hub.list_files(source.repository), source.wanted)
+        chosen = choose_gguf(source.repository, hub.list_files(source.repository), source.wanted)
         targets = [_single(folder, file) for file in chosen]
         download_all(targets, hub.read_range, progress)
         names = [str(target.path.relative_to(folder)) for target in targets]

@@ -18,7 +18,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined]
 
-from dllama_py.cluster.remote import BrokenOffError, RemoteFile
+from dllama_py.cluster.remote import BrokenOffError, RemoteFile, without_password
 from dllama_py.errors import ClusterError, DllamaError, InputError, UsageError
 
 TIMEOUT_S = 20.0  # without a single byte
@@ -37,6 +37,7 @@ class Hub:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
+        self._shown = without_password(endpoint)
 
     def list_files(self, repository: str) -> tuple[RemoteFile, ...]:
         """All files of the newest commit. UsageError where there is no such repository, ClusterError without a hub."""
@@ -47,7 +48,7 @@ class Hub:
         entries = info.siblings or []
         if any(entry.size is None for entry in entries):
             raise ClusterError(
-                f"{repository} at {self.endpoint}: its list has no sizes of files; use another HF_ENDPOINT"
+                f"{repository} at {self._shown}: its list has no sizes of files; use another HF_ENDPOINT"
             )
         return tuple(
             RemoteFile(
@@ -77,12 +78,12 @@ class Hub:
             raise self._explained(error, file.repository) from error
 
     def _explained(self, error: Exception, repository: str) -> DllamaError:
-        where = f"{repository} at {self.endpoint}"
+        where = f"{repository} at {self._shown}"
         match error:
             case GatedRepoError():
                 return UsageError(
                     f"{where} is given only to those who accepted its terms: accept them at "
-                    f"{self.endpoint}/{repository}, then set HF_TOKEN to a token of that account (or `hf auth login`)"
+                    f"{self._shown}/{repository}, then set HF_TOKEN to a token of that account (or `hf auth login`)"
                 )
             case RepositoryNotFoundError():
                 return UsageError(f"{where}: no such repository, or a private one; check the name, or set HF_TOKEN")
@@ -137,4 +138,4 @@ def _surplus(response: httpx2.Response, file: RemoteFile, start: int) -> int:
 
 def _said(error: Exception) -> str:
     """The first line of an error, or its kind if it has no words."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return without_password((str(error).strip() or type(error).__name__).splitlines()[0])

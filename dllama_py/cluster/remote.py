@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,8 +23,15 @@ def chosen_endpoint() -> str:
     except ValueError:
         works = False
     if not works:
-        raise UsageError(f"HF_ENDPOINT is {given!r}; expected https://HOST or http://HOST:PORT, or nothing")
+        raise UsageError(
+            f"HF_ENDPOINT is {without_password(given)!r}; expected https://HOST or http://HOST:PORT, or nothing"
+        )
     return given or PUBLIC_HUB
+
+
+def without_password(text: str) -> str:
+    """For messages: what stands in addresses before an @ is hidden."""
+    return re.sub(r"//\S*@", "//***@", text)
 
 
 class Hasher(Protocol):

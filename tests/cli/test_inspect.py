@@ -8,7 +8,7 @@ import pytest
 
 from dllama_py.blocks import FloatType
 from dllama_py.cli import MODES, main
-from dllama_py.cli.tables import size, table
+from dllama_py.cli.tables import table
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.model.buffers import Buffers
@@ -17,6 +17,7 @@ from dllama_py.model.memory import ASSUMED_THREADS, buffers_bytes, rank_memories
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
 from dllama_py.sharding.kinds import tensor_kinds
 from dllama_py.sharding.plan import make_plan
+from dllama_py.sizes import size
 from tests.checkpoints import tiny_folder, tiny_model_file
 from tests.cli.isolated import run_isolated
 

@@ -26,6 +26,16 @@ def test_a_mode_that_does_not_exist(mode: str, capsys: pytest.CaptureFixture[str
     assert told.startswith(f"error: no mode '{mode}'; the modes are inference, ") and told.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("mode", "words"), [("api", "no HTTP server"), ("serve", "no HTTP server"), ("batch", "no batch mode")]
+)
+def test_a_mode_of_other_versions(mode: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([mode, "--model", "a.m"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {words} ") and told.count("\n") == 1
+    assert "in this version; what it can do: inference, chat, " in told
+
+
 def test_a_reader_that_has_enough_is_no_error(inspect: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)

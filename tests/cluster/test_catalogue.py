@@ -93,6 +93,8 @@ def test_their_sizes_follow_from_their_shapes(model) -> None:
 def test_names_take_dashes_for_underscores() -> None:
     assert find("smollm2-135m").name == "smollm2_135m"
     assert find("qwen2-57b-a14b").name == "qwen2_57b_a14b"
+    with pytest.raises(UsageError, match=r"; did you mean qwen3_0.6b_q40\?$"):
+        find("Qwen3-0.6b")
     with pytest.raises(UsageError, match=r"no model 'llama' .*OWNER/REPO\[:FILE\].*smollm2_135m"):
         find("llama")
 

@@ -25,7 +25,7 @@ GGUFS = files(
     ],
 )
 def test_one_gguf(wanted: str, names: list[str]) -> None:
-    assert [file.name for file in choose_gguf(GGUFS, wanted)] == names
+    assert [file.name for file in choose_gguf("me/model", GGUFS, wanted)] == names
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,17 @@ def test_one_gguf(wanted: str, names: list[str]) -> None:
 )
 def test_no_single_gguf(wanted: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        choose_gguf(GGUFS, wanted)
+        choose_gguf("me/model", GGUFS, wanted)
 
 
 def test_a_gguf_where_there_is_none() -> None:
     with pytest.raises(UsageError, match="me/model has no GGUF file; leave ':Q8_0' out"):
-        choose_gguf(files("config.json", "model.safetensors"), "Q8_0")
+        choose_gguf("me/model", files("config.json", "model.safetensors"), "Q8_0")
 
 
 def test_a_folder_is_config_tokenizer_and_weights() -> None:
     chosen = choose_folder(
+        "me/model",
         files(
             "README.md", "config.json", "tokenizer.json", "model-00001-of-00002.safetensors", "pytorch_model.bin",
             "model-00002-of-00002.safetensors", "model.safetensors.index.json", "consolidated.safetensors",
@@ -64,9 +65,16 @@ def test_a_folder_is_config_tokenizer_and_weights() -> None:
 
 def test_a_repository_of_ggufs_wants_a_name() -> None:
     with pytest.raises(UsageError, match="me/model holds GGUF files; name one, as me/model:FILE, of: big/"):
-        choose_folder(GGUFS)
+        choose_folder("me/model", GGUFS)
 
 
 def test_a_repository_of_neither() -> None:
     with pytest.raises(UsageError, match="me/model has neither GGUF files nor config.json with safetensors"):
-        choose_folder(files("config.json", "pytorch_model.bin"))
+        choose_folder("me/model", files("config.json", "pytorch_model.bin"))
+
+
+def test_an_empty_repository_is_named() -> None:
+    with pytest.raises(UsageError, match="^me/empty has neither GGUF files nor"):
+        choose_folder("me/empty", [])
+    with pytest.raises(UsageError, match="^me/empty has no GGUF file; leave ':Q8_0' out"):
+        choose_gguf("me/empty", [], "Q8_0")

@@ -148,7 +148,7 @@ def test_a_file_shorter_than_listed(fake: FakeHub, tmp_path: Path) -> None:
 
 def test_a_disk_that_is_too_small_is_told_before_the_first_byte(tmp_path: Path) -> None:
     huge = RemoteFile("me/model", "c", "huge", 1 << 60, "0" * 64, "")
-    with pytest.raises(ClusterError, match="GB of free disk, 1152921504.61 GB are needed"):
+    with pytest.raises(ClusterError, match="B of free disk, 1152921.5 TB are needed"):
         download_all([Target(tmp_path / "huge", (huge,))], _never, unwatched)
     assert names(tmp_path) == []
 

