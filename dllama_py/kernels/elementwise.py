@@ -1,6 +1,7 @@
 """Kernels over rows: norms, quantising, the gated hidden layer, the local part of the reduction tree, additions.
 
-Work is counted in items of (row, block of 32 columns), so that one row is shared by the threads as well as many.
+Norms and quantising share the items (row, block of 32 columns). The others share the columns as products do
+(program.share_groups), so that what a thread reads of a product it has itself written, and no barrier is needed.
 Rows are float32 unless said otherwise; B is a row's number of blocks.
 """
 
@@ -91,11 +92,9 @@ class GatedHidden(Words):
 def gated_hidden(args: int, thread: int, threads: int) -> None:
     """silu(gate) * up, kept as floats, quantised, or both."""
     n_blocks = argument(args, GatedHidden.N_BLOCKS)
-    first, end = share(get_i64(argument(args, GatedHidden.N_ROWS)) * n_blocks, thread, threads)
-    start, stop = rows_touched(first, end, n_blocks)
-    for row in range(start, stop):
-        start_block, stop_block = part_of_row(row, first, end, n_blocks)
-        for block in range(start_block, stop_block):
+    first, end = share(n_blocks, thread, threads)
+    for row in range(get_i64(argument(args, GatedHidden.N_ROWS))):
+        for block in range(first, end):
             at = row * argument(args, GatedHidden.STRIDE) + block * F32_BLOCK_BYTES
             gate, up = argument(args, GatedHidden.GATE) + at, argument(args, GatedHidden.UP) + at
             a = mul_f32(silu(load_f32(gate)), load_f32(up))
@@ -116,22 +115,30 @@ class TreeSum(Words):
 @kernel(TreeSum)
 def tree_sum(args: int, thread: int, threads: int) -> None:
     """Adds a rank's leaves, neighbours first; every leaf and every sum is rounded to the exchange format."""
-    n_blocks, rounding = argument(args, TreeSum.N_BLOCKS), argument(args, TreeSum.ROUNDING)
-    n_leaves, leaf_stride = argument(args, TreeSum.N_LEAVES), argument(args, TreeSum.LEAF_STRIDE)
-    first, end = share(get_i64(argument(args, TreeSum.N_ROWS)) * n_blocks, thread, threads)
-    for item in range(first, end):
-        at = argument(args, TreeSum.LEAVES) + item * F32_BLOCK_BYTES
-        for leaf in range(n_leaves if rounding != KEEP_F32 else 0):
-            x = at + leaf * leaf_stride
-            store_rounded(load_f32(x), load_f32(x + 64), rounding, x)
-        distance = 1
-        while distance < n_leaves:
-            for leaf in range(0, n_leaves, 2 * distance):
-                x, y = at + leaf * leaf_stride, at + (leaf + distance) * leaf_stride
-                a, b = add_f32(load_f32(x), load_f32(y)), add_f32(load_f32(x + 64), load_f32(y + 64))
-                store_rounded(a, b, rounding, x)
-            distance *= 2
-        keep(load_f32(at), load_f32(at + 64), item, argument(args, TreeSum.OUT), 0)
+    n_blocks, out = argument(args, TreeSum.N_BLOCKS), argument(args, TreeSum.OUT)
+    first, end = share(n_blocks, thread, threads)
+    for row in range(get_i64(argument(args, TreeSum.N_ROWS))):
+        for item in range(row * n_blocks + first, row * n_blocks + end):
+            at = argument(args, TreeSum.LEAVES) + item * F32_BLOCK_BYTES
+            add_leaves(args, at)
+            keep(load_f32(at), load_f32(at + 64), item, out, 0)
+
+
+@njit(forceinline=True)
+def add_leaves(args: int, at: int) -> None:
+    """A block's sum to the place of its first leaf."""
+    rounding, n_leaves = argument(args, TreeSum.ROUNDING), argument(args, TreeSum.N_LEAVES)
+    leaf_stride = argument(args, TreeSum.LEAF_STRIDE)
+    for leaf in range(n_leaves if rounding != KEEP_F32 else 0):
+        x = at + leaf * leaf_stride
+        store_rounded(load_f32(x), load_f32(x + 64), rounding, x)
+    distance = 1
+    while distance < n_leaves:
+        for leaf in range(0, n_leaves, 2 * distance):
+            x, y = at + leaf * leaf_stride, at + (leaf + distance) * leaf_stride
+            a, b = add_f32(load_f32(x), load_f32(y)), add_f32(load_f32(x + 64), load_f32(y + 64))
+            store_rounded(a, b, rounding, x)
+        distance *= 2
 
 
 class Add(Words):
@@ -144,9 +151,10 @@ class Add(Words):
 @kernel(Add)
 def add(args: int, thread: int, threads: int) -> None:
     """x = x + y."""
-    first, end = share(get_i64(argument(args, Add.N_ROWS)) * argument(args, Add.N_BLOCKS), thread, threads)
-    for item in range(first, end):
-        at = item * F32_BLOCK_BYTES
-        x, y = argument(args, Add.X) + at, argument(args, Add.Y) + at
-        store_f32(x, add_f32(load_f32(x), load_f32(y)))
-        store_f32(x + 64, add_f32(load_f32(x + 64), load_f32(y + 64)))
+    n_blocks = argument(args, Add.N_BLOCKS)
+    first, end = share(n_blocks, thread, threads)
+    for row in range(get_i64(argument(args, Add.N_ROWS))):
+        for item in range(row * n_blocks + first, row * n_blocks + end):
+            x, y = argument(args, Add.X) + item * F32_BLOCK_BYTES, argument(args, Add.Y) + item * F32_BLOCK_BYTES
+            store_f32(x, add_f32(load_f32(x), load_f32(y)))
+            store_f32(x + 64, add_f32(load_f32(x + 64), load_f32(y + 64)))

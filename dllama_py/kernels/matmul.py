@@ -14,7 +14,7 @@ from numba import njit
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.memory import prefetch
-from dllama_py.kernels.program import Kernel, argument, share
+from dllama_py.kernels.program import Kernel, argument, share_groups
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
 from dllama_py.kernels.weight_blocks import add_block, block_bytes
@@ -79,7 +79,7 @@ def matmul_weighted(kind: FloatType) -> Kernel:
 @njit(error_model="numpy")
 def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None:
     """This thread's groups of outputs, expert by expert; `kind` and `weighted` are Constants."""
-    first_group, end_group = share(argument(args, Product.N_GROUPS), thread, threads)
+    first_group, end_group = share_groups(argument(args, Product.N_GROUPS), thread, threads)
     group_bytes = argument(args, Product.N_BLOCKS) * block_bytes(kind)
     matrix = argument(args, Product.WEIGHTS)
     for expert in range(argument(args, Product.N_EXPERTS)):
@@ -128,7 +128,7 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, place: Place) -> None:
 @njit(error_model="numpy")
 def clear(args: int, thread: int, threads: int) -> None:
     """Zeroes this thread's outputs in all rows and leaves."""
-    first_group, end_group = share(argument(args, Product.N_GROUPS), thread, threads)
+    first_group, end_group = share_groups(argument(args, Product.N_GROUPS), thread, threads)
     for leaf in range(argument(args, Product.N_LEAVES)):
         for row in range(get_i64(argument(args, Product.N_ROWS))):
             out = (

@@ -73,7 +73,7 @@ def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One call of a kernel. Without a barrier the next instruction must not read what this one writes."""
+    """One call of a kernel. Without a barrier the next must not read what another thread writes in this one."""
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
@@ -127,6 +127,17 @@ argument = define(
 def share(n_items: int, thread: int, threads: int) -> tuple[int, int]:
     """The contiguous part [start, stop) of n items that falls to a thread."""
     return n_items * thread // threads, n_items * (thread + 1) // threads
+
+
+@njit(forceinline=True, error_model="numpy")
+def share_groups(n_groups: int, thread: int, threads: int) -> tuple[int, int]:
+    """The groups of 16 columns that fall to a thread, cut between blocks of 32.
+
+    Kernels that share a row's columns this way (or its blocks by `share`) need no barrier between them: what a thread
+    reads it has itself written.
+    """
+    first, end = share((n_groups + 1) // 2, thread, threads)
+    return 2 * first, min(2 * end, n_groups)
 
 
 @njit(forceinline=True, error_model="numpy")

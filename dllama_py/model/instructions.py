@@ -145,6 +145,7 @@ class Instructions:
             n_experts=matrix.n_matrices,
             factors=b.pair_factors,
             n_rows=b.n_rows[1:],
+            barrier=False,
         )
 
     def route(self) -> Instruction:
@@ -230,6 +231,7 @@ class Instructions:
             n_blocks=self.config.width // BLOCK,
             rounding=self._rounding,
             out=b.sum,
+            barrier=False,
         )
 
     def add_sum(self) -> Instruction:

@@ -1,5 +1,8 @@
 """The parts of a layer: a rank's instructions in their order.
 
+Products, and what reads them column by column, share the columns among the threads in the same way; between these
+there is no barrier.
+
 A model page (llama.py, qwen3_moe.py) strings these together. Between `Exchange` and the next part the ranks add
 their sums; everything else happens without talking.
 """
@@ -57,7 +60,7 @@ class Layers:
         if not output.kind.is_float:
             yield make.quantize_attended()
         attended = b.attended if output.kind.is_float else b.attended_q
-        yield make.partial_products(output, make.all_rows, attended, b.leaves, make.head_leaves)
+        yield make.partial_products(output, make.all_rows, attended, b.leaves, make.head_leaves, barrier=False)
         yield from self._add_up(layer, ATTENTION)
 
     def dense_feed_forward(self, layer: int) -> Iterator[Part]:
@@ -66,9 +69,10 @@ class Layers:
         gate, up, down = (self._weights.matrix(role, layer) for role in ("gate", "up", "down"))
         yield make.norm(self._weights.vector("ffn_norm", layer), [gate, up])
         yield make.product(gate, make.all_rows, make.normed(gate), b.gate, barrier=False)
-        yield make.product(up, make.all_rows, make.normed(up), b.up)
+        yield make.product(up, make.all_rows, make.normed(up), b.up, barrier=False)
         yield make.gated_hidden(down, b.n_rows)
-        yield make.partial_products(down, make.all_rows, make.hidden(down), b.leaves, make.hidden_leaves)
+        hidden = make.hidden(down)
+        yield make.partial_products(down, make.all_rows, hidden, b.leaves, make.hidden_leaves, barrier=False)
         yield from self._add_up(layer, FEED_FORWARD)
 
     def mixture_of_experts(self, layer: int) -> Iterator[Part]:
@@ -79,7 +83,7 @@ class Layers:
         yield make.product(router, make.all_rows, b.normed, b.router_logits)
         yield make.route()
         yield make.product(gate, make.pairs, make.normed(gate), b.gate, barrier=False)
-        yield make.product(up, make.pairs, make.normed(up), b.up)
+        yield make.product(up, make.pairs, make.normed(up), b.up, barrier=False)
         yield make.gated_hidden(down, b.n_pairs)
         yield make.expert_sums(down)
         yield from self._add_up(layer, FEED_FORWARD)

@@ -6,7 +6,7 @@ only in their rows.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,9 +153,16 @@ def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]],
                 case Instruction():
                     instructions.append(part)
                 case Exchange():
-                    instructions += exchange()
+                    _follow(instructions, list(exchange()))
                 case Look(instruction) if is_hashed:
-                    instructions.append(instruction)
+                    _follow(instructions, [instruction])
         if is_hashed:
             instructions.append(layers.log.hash_residual(number + 1))
     return instructions
+
+
+def _follow(instructions: list[Instruction], others: list[Instruction]) -> None:
+    """Adds instructions that read what all threads have written in the last."""
+    if others:
+        instructions[-1] = replace(instructions[-1], barrier=True)
+        instructions += others
