@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from dllama_py.cli.listing import listing
@@ -17,9 +18,11 @@ from dllama_py.cluster import catalogue, fetch, registry
 from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile, refuse_too_many
 from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
 from dllama_py.cluster.network import find_network
-from dllama_py.cluster.remote import chosen_endpoint
+from dllama_py.cluster.remote import Repositories, chosen_endpoint
 from dllama_py.cluster.terminal import converse
 from dllama_py.errors import DllamaError, UsageError, machine_explained
+from dllama_py.formats.mapped import MappedFile
+from dllama_py.formats.strangers import refuse_stranger_shard
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
 from dllama_py.troubleshooting import with_row
 
@@ -66,6 +69,8 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
             print(f"note: {hindrance}")
             return 0
         raise UsageError(f"fetched, but not started: {hindrance}")
+    if fetched.model.is_file():
+        refuse_stranger_shard(MappedFile(fetched.model))
     _remember(fetched)
     command = job_command(placement, _arguments(fetched))
     script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
@@ -111,14 +116,22 @@ def _placement(options: argparse.Namespace) -> Placement:
 
 def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
     known = None if "/" in name else catalogue.find(name)
-    endpoint = chosen_endpoint()
-
-    from dllama_py.cluster.hub import Hub  # takes a while to import; a wrong name need not wait for it
-
+    hub = _hub()
     with shown_progress() as progress:
         if known is not None:
-            return fetch.fetch_known(known, models_folder, Hub(endpoint), progress)
-        return fetch.fetch_repository(name, models_folder, Hub(endpoint), progress)
+            return fetch.fetch_known(known, models_folder, hub, progress)
+        return fetch.fetch_repository(name, models_folder, hub, progress)
+
+
+def _hub() -> Repositories:
+    endpoint = chosen_endpoint()
+    try:
+        with redirect_stdout(None):  # where its library would tell its own failure
+            from dllama_py.cluster.hub import Hub  # takes a while to import; a wrong name need not wait for it
+    except ValueError as error:  # the library reads the environment when it is imported
+        names = [name for name, value in os.environ.items() if name.startswith("HF_") and repr(value) in str(error)]
+        raise UsageError(f"{names[0] if names else 'a variable HF_...'} is no number ({error}); unset it") from None
+    return Hub(endpoint)
 
 
 def _remember(fetched: fetch.Fetched) -> None:

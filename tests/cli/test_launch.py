@@ -37,6 +37,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeHub]:
             "dllama_tokenizer_qwen3_14b.t": TOKENIZER,
         },
         "me/tiny": {path.name: path.read_bytes() for path in folder.iterdir()},
+        "me/empty": {"m-Q8_0.gguf": b""},
         "me/ggufs": {"m-F16-00001-of-00002.gguf": MODEL, "m-F16-00002-of-00002.gguf": MODEL, "m-Q8_0.gguf": MODEL},
         "bartowski/DeepSeek-R1-Distill-Qwen-14B-GGUF": {"DeepSeek-R1-Distill-Qwen-14B-Q4_K_M.gguf": MODEL},
     }
@@ -223,6 +224,7 @@ def test_what_this_version_cannot_start_is_fetched_only(clone: Path, fake: FakeH
         (["me/other"], "2 error: me/other at http://127.0.0.1:"),
         (["me/ggufs"], "2 error: me/ggufs holds GGUF files; name one, as me/ggufs:FILE, of: m-F16"),
         (["me/ggufs:Q4"], "2 error: me/ggufs: no GGUF file fits 'Q4'; name one of: m-F16"),
+        (["qwen3_0.6b"], "2 error: no model 'qwen3_0.6b' in the catalogue; give OWNER/REPO[:FILE] of a hub, or one "),
         (["me/tiny", "--np", "0"], "2 error: argument --np/--nodes: '0' is not a whole number above 0"),
         (["me/tiny", "--np", "x"], "2 error: argument --np/--nodes: 'x' is not a whole number above 0"),
         (["me/tiny", "--nice", "20"], "2 error: argument --nice: '20' is no priority; expected -20 to 19"),
@@ -238,6 +240,29 @@ def test_what_this_version_cannot_start_is_fetched_only(clone: Path, fake: FakeH
 def test_one_line_says_what_is_wrong(clone: Path, fake: FakeHub, arguments: list[str], words: str) -> None:
     assert refused(clone, fake, *arguments).startswith(words)
     assert list(clone.glob("models/*/[!.]*")) == []
+
+
+def test_an_empty_file_is_refused_before_a_script_is_written(clone: Path, fake: FakeHub) -> None:
+    line = refused(clone, fake, "me/empty:Q8_0")
+    assert line.startswith("2 error: ") and line.endswith("m-Q8_0.gguf: the file is empty; get it again")
+    assert list(clone.glob("run_*.sh")) == []
+
+
+def test_a_setting_of_the_hubs_library_that_is_no_number(clone: Path, fake: FakeHub) -> None:
+    here = environment(clone, fake) | {"HF_HUB_DOWNLOAD_TIMEOUT": "x"}
+    command = [sys.executable, clone / "launch.py", "me/tiny", "--skip-run"]
+    done = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: HF_HUB_DOWNLOAD_TIMEOUT is no number (") and done.stderr.count("\n") == 1
+
+
+def test_a_password_in_the_hubs_address_is_not_shown(clone: Path) -> None:
+    for endpoint, code in (("http://me:secret@127.0.0.1:9", 3), ("http://me:secret@127.0.0.1:9/?a", 2)):
+        command = [sys.executable, clone / "launch.py", "me/tiny"]
+        here = environment(clone, None) | {"HF_ENDPOINT": endpoint}
+        done = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
+        assert done.returncode == code and "secret" not in done.stdout + done.stderr
+        assert "http://***@127.0.0.1:9" in done.stderr
 
 
 def test_more_ranks_than_the_hostfile_offers(clone: Path, fake: FakeHub) -> None:
