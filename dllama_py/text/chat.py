@@ -14,7 +14,7 @@ from dllama_py.errors import InputError
 from dllama_py.text.sandbox import PromptEnvironment, render
 from dllama_py.text.shield import Shield
 from dllama_py.text.template_sources import folder_sources, gguf_sources
-from dllama_py.text.tokenizer import Tokenizer
+from dllama_py.text.tokenizer import Tokenizer, check_unicode
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
@@ -121,6 +121,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
         content = "".join(map(_part_text, content))
     if not isinstance(content, str | None):
         raise InputError(f"a chat message has a {type(content).__name__} as content; expected a text or text parts")
+    check_unicode(content or "")  # here, where the place is one in the user's own words
     return {**message, "content": content}
 
 

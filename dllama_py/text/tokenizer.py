@@ -88,7 +88,7 @@ class Tokenizer:
 
         UsageError where the text is no Unicode: bytes of a command line that are no UTF-8, or half a surrogate pair.
         """
-        _check_unicode(text)
+        check_unicode(text)
         return self._vocabulary.spans(text, special)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -121,7 +121,8 @@ class Tokenizer:
         return TokenList(tokens, self._vocabulary.scores(), special.bos_id, eos_ids, special.add_bos, template)
 
 
-def _check_unicode(text: str) -> None:
+def check_unicode(text: str) -> None:
+    """UsageError, with the place in this text, where it is no Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -69,6 +69,14 @@ def test_a_refused_question_is_one_line_and_the_conversation_goes_on() -> None:
     assert face.said[1].endswith("cut at its limit]")
 
 
+def test_the_place_of_a_bad_byte_is_one_in_the_users_line() -> None:
+    face = ScriptedFace("Hi", "ab\udcff")
+    talk(scripted_dialogue(b"Yes", "Hi"), face)
+    assert face.said[1].startswith(
+        "error: character 2 of the text is U+DCFF, half of a pair or a byte that is no UTF-8"
+    )
+
+
 def test_a_system_prompt_that_is_refused_is_told_once_and_changes_nothing() -> None:
     face = ScriptedFace("/system Be brief.", "Hi", "Hi")
     runner = ScriptedRunner([*[ord("a")] * 300], 258, max_rows=64, prompt_length=1, context=64)
