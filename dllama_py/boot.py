@@ -16,9 +16,9 @@ import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
+from dllama_py.description import model_lines, slice_lines, warning_lines
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.formats.soundness import refuse_broken
-from dllama_py.formats.tensors import tensor_specs
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
 from dllama_py.progress import Progress, unwatched
@@ -113,8 +113,8 @@ def open_engine(
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
     with agreed(comm):
         if checkpoint is not None:
-            _announce(checkpoint, orders, shards, say)
-            _warn(facts, say)
+            for line in (*model_lines(checkpoint, orders), *slice_lines(shards), *warning_lines(facts)):
+                say(line)
             _plan(checkpoint, orders, facts, watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
@@ -165,41 +165,9 @@ def _share(orders: Orders | None, comm: Comm) -> Orders:
     return Orders.from_json(buffer.tobytes().decode())
 
 
-def _announce(checkpoint: Checkpoint, orders: Orders, shards: list[Shard], say: Say) -> None:
-    c = orders.config
-    kinds = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
-    experts = f", {c.n_experts} experts of which {c.n_active_experts} are active" if c.n_experts else ""
-    say(
-        f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
-        f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}, "
-        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:.12g}, weights {' '.join(kinds)}; "
-        f"context {orders.context} of {c.context_length}, cache {'f16' if orders.half_cache else 'f32'}, "
-        f"exchange {orders.exchange}"
-    )
-    for note in checkpoint.notes:
-        say(note)
-    for shard in shards if len(shards) > 1 else []:
-        say(
-            f"rank {shard.rank}: query heads {_span(shard.heads)}, KV heads {_span(shard.kv_heads)}, "
-            f"feed-forward columns {_span(shard.hidden)}, vocabulary {_span(shard.vocab)}"
-        )
-
-
-def _span(part: range) -> str:
-    if len(part) < 2:
-        return str(part.start) if part else "none"
-    return f"{part.start}-{part.stop - 1} ({len(part)})"
-
-
 def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
     free = free_memory()
     return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes, threads.warning)
-
-
-def _warn(facts: list[NodeFacts], say: Say) -> None:
-    for rank, node in enumerate(facts):
-        if node.warning:
-            say(f"warning: rank {rank} on {node.host}: {node.warning}")
 
 
 def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], watch: Watch) -> None:

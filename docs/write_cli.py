@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dllama_py.cli import ALONE, MODES, OUTSIDE, launch
-from dllama_py.cli.options import Parser
+from dllama_py.cli.options import PROGRAM, Parser
 
 PAGE = Path(__file__).with_name("cli.md")
 
@@ -54,7 +54,7 @@ def _ranks(mode: str) -> str:
 
 
 def _parser(mode: str) -> Parser:
-    parser = Parser(prog=f"dllama {mode}")
+    parser = Parser(prog=f"{PROGRAM} {mode}")
     importlib.import_module(f"dllama_py.cli.{mode}").add_options(parser)
     return parser
 

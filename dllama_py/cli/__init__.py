@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from dllama_py.cli.options import Parser
+from dllama_py.cli.options import PROGRAM, Parser
 from dllama_py.cli.workers import asks_for_workers, equivalent
 from dllama_py.errors import ClusterError, DllamaError, UsageError, did_you_mean, machine_explained
 from dllama_py.transport.environment import launched_rank
@@ -39,7 +39,7 @@ ABSENT = {  # that users may look for, by their names elsewhere
 OUTSIDE = ("drift",)  # they start jobs and are none themselves
 ALONE = ("tokenize", "inspect", "convert", "synth")  # one process does it, however many a launcher started
 
-OVERVIEW = """usage: dllama [MODE] [options]          alone, or under mpirun -np N
+OVERVIEW = f"""usage: {PROGRAM} [MODE] [options]          alone, or under mpirun -np N
 
 modes (inference if none is given; each has --help):
 """
@@ -84,14 +84,14 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 
 
 def _run(mode: str, arguments: list[str]) -> int:
-    parser = Parser(prog=f"dllama {mode}", description=MODES.get(mode))
+    parser = Parser(prog=f"{PROGRAM} {mode}", description=MODES.get(mode))
     if asks_for_workers(mode, arguments):
         raise UsageError(equivalent(mode, arguments))
     if mode in ABSENT:
-        raise UsageError(f"no {ABSENT[mode]} in this version; what it can do: {', '.join(MODES)} (dllama --help)")
+        raise UsageError(f"no {ABSENT[mode]} in this version; what it can do: {', '.join(MODES)} ({PROGRAM} --help)")
     if mode not in MODES:
         raise UsageError(
-            f"no mode {mode!r}; the modes are {', '.join(MODES)}{did_you_mean(mode, MODES)} (dllama --help)"
+            f"no mode {mode!r}; the modes are {', '.join(MODES)}{did_you_mean(mode, MODES)} ({PROGRAM} --help)"
         )
     module = importlib.import_module(f"dllama_py.cli.{mode}")
     module.add_options(parser)

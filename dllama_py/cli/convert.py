@@ -16,12 +16,12 @@ from dllama_py.prompting import stored_tokens
 from dllama_py.settings import WEIGHT_TYPES
 
 EPILOG = """examples:
-  dllama convert model ~/models/Qwen3-0.6B q40 qwen3_0.6b
-  dllama convert model SmolLM2-135M-Instruct.Q4_1.gguf q80 smollm2_135m --output models/"""
+  python -m dllama_py convert model ~/models/Qwen3-0.6B q40 qwen3_0.6b
+  python -m dllama_py convert model SmolLM2-135M-Instruct.Q4_1.gguf q80 smollm2_135m --output models/"""
 
 TOKENIZER_EPILOG = """examples:
-  dllama convert tokenizer ~/models/Qwen3-0.6B qwen3_0.6b
-  dllama convert tokenizer SmolLM2-135M-Instruct.Q4_1.gguf smollm2_135m --output models/"""
+  python -m dllama_py convert tokenizer ~/models/Qwen3-0.6B qwen3_0.6b
+  python -m dllama_py convert tokenizer SmolLM2-135M-Instruct.Q4_1.gguf smollm2_135m --output models/"""
 
 
 def add_options(parser: Parser) -> None:

@@ -18,8 +18,8 @@ from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_
 from dllama_py.sizes import size
 
 EPILOG = """examples:
-  dllama inspect dllama_model_qwen3_0.6b_q40.m
-  dllama inspect models/Qwen3-0.6B --weights q80 --max-seq-len 32768 --json"""
+  python -m dllama_py inspect dllama_model_qwen3_0.6b_q40.m
+  python -m dllama_py inspect models/Qwen3-0.6B --weights q80 --max-seq-len 32768 --json"""
 
 
 def add_options(parser: Parser) -> None:

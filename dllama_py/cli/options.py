@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
+PROGRAM = "python -m dllama_py"  # as help texts call it; it works under mpirun and in any environment
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, with a wrong command line as a UsageError of one line, and help from the root alone."""
 

@@ -1,4 +1,4 @@
-"""`dllama synth`: a `.m` file of random weights in the shape of a known model."""
+"""Mode `synth`: a `.m` file of random weights in the shape of a known model."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.settings import WEIGHT_TYPES
 
 EPILOG = f"""examples:
-  dllama synth --shape qwen3_0.6b OUT.m
-  dllama synth --shape llama3_3_70b_instruct --weights q40 --layers 4 OUT.m
+  python -m dllama_py synth --shape qwen3_0.6b OUT.m
+  python -m dllama_py synth --shape llama3_3_70b_instruct --weights q40 --layers 4 OUT.m
 
 shapes: {", ".join(SHAPES)}"""
 

@@ -13,8 +13,8 @@ from dllama_py.prompting import TOKENIZER_SOURCES, open_text
 from dllama_py.text.tokenizer import Tokenizer
 
 EPILOG = """examples:
-  dllama tokenize --prompt "Hello, world"
-  dllama tokenize --tokenizer models/Qwen3-0.6B/tokenizer.json --file text.txt --json"""
+  python -m dllama_py tokenize --prompt "Hello, world"
+  python -m dllama_py tokenize --tokenizer models/Qwen3-0.6B/tokenizer.json --file text.txt --json"""
 
 
 def add_options(parser: Parser) -> None:

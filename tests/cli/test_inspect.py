@@ -110,7 +110,7 @@ def test_neither_mpi_nor_numba_is_needed(tmp_path):
 def test_help_needs_neither_mpi_nor_numba(arguments):
     done = run_isolated(*arguments, "--help")
     assert done.returncode == 0 and done.stderr == ""
-    assert done.stdout.startswith("usage: dllama ")
+    assert done.stdout.startswith("usage: python -m dllama_py ")
 
 
 @pytest.mark.parametrize(

@@ -79,4 +79,4 @@ def test_help_comes_from_the_root_alone(
             assert main(words) == 0
         except SystemExit as end:  # argparse has shown the help of a mode
             assert end.code == 0
-        assert capsys.readouterr().out.count("usage: dllama") == expected
+        assert capsys.readouterr().out.count("usage: python -m dllama_py") == expected

@@ -1,0 +1,46 @@
+"""What is about to be loaded, in lines for the user: the model, the slice of each rank, and what may be slow."""
+
+from collections.abc import Iterator, Sequence
+
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.tensors import tensor_specs
+from dllama_py.memory_plan import NodeFacts
+from dllama_py.orders import Orders
+from dllama_py.sharding.plan import Shard
+
+
+def model_lines(checkpoint: Checkpoint, orders: Orders) -> Iterator[str]:
+    """All that decides the answer, then what the reader of the file has to say."""
+    c = orders.config
+    kinds = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
+    experts = f", {c.n_experts} experts of which {c.n_active_experts} are active" if c.n_experts else ""
+    yield (
+        f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
+        f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}, "
+        f"vocabulary {c.vocab_size}, RoPE base {c.rope_theta:.12g}, weights {' '.join(kinds)}; "
+        f"context {orders.context} of {c.context_length}, cache {'f16' if orders.half_cache else 'f32'}, "
+        f"exchange {orders.exchange}"
+    )
+    yield from checkpoint.notes
+
+
+def slice_lines(shards: Sequence[Shard]) -> Iterator[str]:
+    """One a rank; none where one rank has everything."""
+    for shard in shards if len(shards) > 1 else []:
+        yield (
+            f"rank {shard.rank}: query heads {_span(shard.heads)}, KV heads {_span(shard.kv_heads)}, "
+            f"feed-forward columns {_span(shard.hidden)}, vocabulary {_span(shard.vocab)}"
+        )
+
+
+def warning_lines(facts: Sequence[NodeFacts]) -> Iterator[str]:
+    """One for each rank that reports a warning."""
+    for rank, node in enumerate(facts):
+        if node.warning:
+            yield f"warning: rank {rank} on {node.host}: {node.warning}"
+
+
+def _span(part: range) -> str:
+    if len(part) < 2:
+        return str(part.start) if part else "none"
+    return f"{part.start}-{part.stop - 1} ({len(part)})"
