@@ -19,13 +19,18 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Dot4:
-    """`prepare` is applied once to a vector of signed weights; sums then lack `bias` * (sum of activations)."""
+    """`prepare` is applied once to a vector of signed weights; sums then lack `bias` * (sum of activations).
+
+    `nibbles` takes all eight weights and activations of a block of codes 0..15. Sums of `tallest` rows fit registers.
+    """
 
     name: str
     unsigned: Build
     prepare: Build
     signed: Build
     bias: int
+    nibbles: Build
+    tallest: int
 
 
 def _part(builder: Any, v: Any, first: int, count: int) -> Any:
@@ -102,6 +107,11 @@ def _neon_dotprod(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
     return _by_parts(builder, 4, (acc, weights, word), _sdot)
 
 
+def _hide(builder: Any, v: Any) -> Any:
+    """The same four lanes, of which LLVM knows no longer that they are equal."""
+    return builder.asm(ir.FunctionType(v.type, [v.type]), "", "=w,0", [v], False)
+
+
 def _smull_sadalp(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
     """smull, smull2, addp, sadalp on 16 bytes; two products stay within 128 * 127 * 2 < 2^15."""
     quarter, bytes16, eight = ir.VectorType(I32, 4), ir.VectorType(I8, 16), ir.VectorType(I16, 8)
@@ -114,10 +124,54 @@ def _smull_sadalp(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
     return builder.add(acc, call_intrinsic(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", quarter, pairs))
 
 
+def _in_steps(unsigned: Build) -> Build:
+    """Nibbles as any other weight bytes."""
+
+    def build(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+        for w, x in zip(weights, words, strict=True):
+            acc = unsigned(builder, acc, w, x)
+        return acc
+
+    return build
+
+
+def _avx2_nibbles(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+    """Products of nibbles are summed in 16 bits: 8 steps of two stay within 8 * 2 * 15 * 127 < 2^15."""
+    eight, bytes32, i16 = ir.VectorType(I32, 8), ir.VectorType(I8, 32), ir.VectorType(I16, 16)
+    halves = []
+    for first in (0, 8):
+        pairs = None
+        for w, x in zip(weights, words, strict=True):
+            u, s = (builder.bitcast(_part(builder, v, first, 8), bytes32) for v in (w, x))
+            two = call_intrinsic(builder, "llvm.x86.avx2.pmadd.ub.sw", i16, u, s)
+            pairs = two if pairs is None else builder.add(pairs, two)
+        quads = call_intrinsic(builder, "llvm.x86.avx2.pmadd.wd", eight, pairs, ir.Constant(i16, [1] * 16))
+        halves.append(builder.add(_part(builder, acc, first, 8), quads))
+    return _join(builder, halves)
+
+
+def _neon_nibbles(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+    """smlal, smlal2: a lane of 16 bits sums 8 products, addp two lanes; both stay within 8 * 2 * 15 * 127 < 2^15."""
+    quarter, bytes16, eight = ir.VectorType(I32, 4), ir.VectorType(I8, 16), ir.VectorType(I16, 8)
+    hidden = [_hide(builder, _part(builder, x, 0, 4)) for x in words]
+    quarters = []
+    for first in (0, 4, 8, 12):
+        sums = [ir.Constant(eight, None)] * 2
+        for w, x in zip(weights, hidden, strict=True):
+            w8, x8 = builder.bitcast(_part(builder, w, first, 4), bytes16), builder.bitcast(x, bytes16)
+            for half in (0, 1):
+                parts = [_part(builder, v, 8 * half, 8) for v in (w8, x8)]
+                product = call_intrinsic(builder, "llvm.aarch64.neon.smull.v8i16", eight, *parts)
+                sums[half] = builder.add(sums[half], product)
+        pairs = call_intrinsic(builder, "llvm.aarch64.neon.addp.v8i16", eight, *sums)
+        quads = call_intrinsic(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", quarter, pairs)
+        quarters.append(builder.add(_part(builder, acc, first, 4), quads))
+    return _join(builder, quarters)
+
+
 def _neon(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
     """The empty assembly hides from LLVM that all parts of `word` are equal; else it moves halves instead of smull2."""
-    quarter = ir.VectorType(I32, 4)
-    x = builder.asm(ir.FunctionType(quarter, [quarter]), "", "=w,0", [_part(builder, word, 0, 4)], False)
+    x = _hide(builder, _part(builder, word, 0, 4))
     return _by_parts(builder, 4, (acc, weights), lambda b, a, w: _smull_sadalp(b, a, w, x))
 
 
@@ -140,16 +194,20 @@ def _generic(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
 
 def _choose() -> Dot4:
     if {"avx512vnni", "avx512f"} <= FEATURES:
-        return Dot4("AVX-512 VNNI", _vnni, _offset_by_128, _vnni, bias=-128)
+        return Dot4("AVX-512 VNNI", _vnni, _offset_by_128, _vnni, bias=-128, nibbles=_in_steps(_vnni), tallest=8)
     if "avxvnni" in FEATURES or {"avx512vnni", "avx512vl"} <= FEATURES:
-        return Dot4("AVX-VNNI", _vnni_256, _offset_by_128, _vnni_256, bias=-128)
+        return Dot4(
+            "AVX-VNNI", _vnni_256, _offset_by_128, _vnni_256, bias=-128, nibbles=_in_steps(_vnni_256), tallest=4
+        )
     if "avx2" in FEATURES:
-        return Dot4("AVX2", _avx2, _itself, _avx2_signed, bias=0)
+        return Dot4("AVX2", _avx2, _itself, _avx2_signed, bias=0, nibbles=_avx2_nibbles, tallest=8)
     if "dotprod" in FEATURES:
-        return Dot4("NEON dotprod", _neon_dotprod, _itself, _neon_dotprod, bias=0)
+        return Dot4(
+            "NEON dotprod", _neon_dotprod, _itself, _neon_dotprod, bias=0, nibbles=_in_steps(_neon_dotprod), tallest=4
+        )
     if IS_ARM:
-        return Dot4("NEON", _neon, _itself, _neon, bias=0)
-    return Dot4("generic", _generic, _itself, _generic, bias=0)
+        return Dot4("NEON", _neon, _itself, _neon, bias=0, nibbles=_neon_nibbles, tallest=4)
+    return Dot4("generic", _generic, _itself, _generic, bias=0, nibbles=_in_steps(_generic), tallest=8)
 
 
 DOT4 = _choose()

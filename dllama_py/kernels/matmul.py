@@ -13,6 +13,7 @@ from numba import njit
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.constants import constant, number_of
+from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.memory import prefetch
 from dllama_py.kernels.program import Kernel, argument, share_groups
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
@@ -21,6 +22,7 @@ from dllama_py.kernels.weight_blocks import add_block, block_bytes
 from dllama_py.kernels.words import Words
 
 GROUP_BYTES = 64  # of 16 float outputs
+TALLEST = DOT4.tallest
 
 
 class Product(Words):
@@ -90,7 +92,7 @@ def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None
             entry = start
             while entry < end:
                 place = Place(weights, group, entry, end)
-                if end - entry > 4:
+                if TALLEST > 4 and end - entry > 4:
                     tile(kind, weighted, rows_zero_f32(constant(8)), args, place)
                     entry += 8
                 elif end - entry > 1:

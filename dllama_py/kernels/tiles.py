@@ -13,7 +13,7 @@ from numba import types
 from numba.core.datamodel import register_default
 from numba.extending import intrinsic
 
-from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, fused, load, splat, store
+from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, const, fused, load, splat, store
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.vectors import VectorModel, f32x16, i32x16
 
@@ -116,6 +116,30 @@ def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: An
         return _rows(builder, signature.args[0].height, VI32, make)
 
     return acc(acc, i32x16, addresses, _address), codegen
+
+
+@intrinsic
+def rows_dot_nibbles(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
+    """acc[m] += the 32 codes 0..15 of each of 16 rows times the 32 signed bytes at addresses[m] + offset.
+
+    `weights` is the address of four vectors of nibbles (layout.py, Q40).
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acc, weights, addresses, offset = args
+        fifteen, four = const(VI32, 0x0F0F0F0F), const(VI32, 4)
+        vectors = [load(builder, builder.add(weights, I64(64 * j)), VI32) for j in range(4)]
+        codes = [builder.and_(v, fifteen) for v in vectors]
+        codes += [builder.and_(builder.lshr(v, four), fifteen) for v in vectors]
+
+        def make(m: int) -> Any:
+            at = [builder.add(offset, I64(4 * i)) for i in range(8)]
+            words = [splat(builder, _at(builder, addresses, m, o, I32)) for o in at]
+            return DOT4.nibbles(builder, builder.extract_value(acc, m), codes, words)
+
+        return _rows(builder, signature.args[0].height, VI32, make)
+
+    return acc(acc, _address, addresses, _address), codegen
 
 
 @intrinsic

@@ -27,6 +27,7 @@ from dllama_py.kernels.tiles import (
     rows_add_scaled_sum,
     rows_dot4,
     rows_dot4_signed,
+    rows_dot_nibbles,
     rows_fma_at,
     rows_mul_add_i32,
     rows_splat_scaled,
@@ -52,20 +53,14 @@ BIAS, ZERO = np.int32(SIGNED_BIAS), np.int32(0)
 def _q40(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_splat_scaled(MINUS_8, x, at + X_SUM)
-    for j in range(4):
-        v = load_i32(weights + 32 + 64 * j)
-        isum = rows_dot4(isum, low_nibbles(v), x, at + 4 * j)
-        isum = rows_dot4(isum, high_nibbles(v), x, at + 16 + 4 * j)
+    isum = rows_dot_nibbles(isum, weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
 def _q41(kind, total, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_zero_i32(total)
-    for j in range(4):
-        v = load_i32(weights + 64 + 64 * j)
-        isum = rows_dot4(isum, low_nibbles(v), x, at + 4 * j)
-        isum = rows_dot4(isum, high_nibbles(v), x, at + 16 + 4 * j)
+    isum = rows_dot_nibbles(isum, weights + 64, x, at)
     total = rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
     return rows_add_scaled_sum(total, load_f16(weights + 32), x, at + X_SCALE, at + X_SUM)
 
