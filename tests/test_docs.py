@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NOT_OURS = {"command not found", "Host key verification failed"}
+NOT_OURS = {
+    "command not found",
+    "Host key verification failed",
+    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OURS = re.compile(r"(?:dllama_py|launch\.py|dllama|converter)\b[^`\n]*")
 
