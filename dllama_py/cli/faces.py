@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 from dllama_py.cli.running import say
-from dllama_py.cluster.terminal import Console, json_object
+from dllama_py.cluster.front import json_object
+from dllama_py.cluster.terminal import Console
 
 
 class Face(Protocol):

@@ -15,11 +15,11 @@ from dllama_py.cli.listing import listing
 from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cluster import catalogue, fetch, registry
+from dllama_py.cluster.front import converse
 from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile, refuse_too_many
 from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
 from dllama_py.cluster.network import find_network
 from dllama_py.cluster.remote import Repositories, chosen_endpoint
-from dllama_py.cluster.terminal import converse
 from dllama_py.errors import DllamaError, UsageError, machine_explained
 from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.strangers import refuse_stranger_shard

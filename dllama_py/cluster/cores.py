@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dllama_py.cluster.system_text import system_text
 from dllama_py.errors import UsageError
 from dllama_py.transport.environment import launched_rank
 
@@ -103,10 +104,10 @@ def _allowed_cpus() -> set[int]:
 
 def _performance_cpus(system: Path, allowed: set[int]) -> set[int]:
     """Intel hybrids list their performance CPUs; Arm gives each CPU a capacity."""
-    listed = _read(system / "cpu_core" / "cpus")
+    listed = system_text(system / "cpu_core" / "cpus")
     if listed:
         return (_parse_list(listed) & allowed) or allowed
-    capacities = {cpu: _read(system / f"system/cpu/cpu{cpu}/cpu_capacity") for cpu in allowed}
+    capacities = {cpu: system_text(system / f"system/cpu/cpu{cpu}/cpu_capacity") for cpu in allowed}
     known = {cpu: int(text) for cpu, text in capacities.items() if text}
     if len(known) < len(allowed):
         return allowed
@@ -116,12 +117,12 @@ def _performance_cpus(system: Path, allowed: set[int]) -> set[int]:
 def _core_of(system: Path, cpu: int) -> str:
     """The CPUs of the same core as text, equal for siblings."""
     topology = system / f"system/cpu/cpu{cpu}/topology"
-    return _read(topology / "core_cpus_list") or _read(topology / "thread_siblings_list") or str(cpu)
+    return system_text(topology / "core_cpus_list") or system_text(topology / "thread_siblings_list") or str(cpu)
 
 
 def _cpu_quota() -> float | None:
     """CPUs that a cgroup (version 2) allows, None for no limit."""
-    fields = _read(Path("/sys/fs/cgroup/cpu.max")).split()
+    fields = system_text(Path("/sys/fs/cgroup/cpu.max")).split()
     return int(fields[0]) / int(fields[1]) if len(fields) == 2 and fields[0] != "max" else None
 
 
@@ -132,10 +133,3 @@ def _parse_list(text: str) -> set[int]:
         first, _, last = part.partition("-")
         cpus |= set(range(int(first), int(last or first) + 1))
     return cpus
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from dllama_py.cluster.system_text import system_text
+
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -32,7 +34,7 @@ def _host_bytes(proc: Path) -> int | None:
 def _cgroup_bytes(proc: Path, cgroups: Path) -> list[int]:
     """What every cgroup above this process still has, of version 1 or 2. Outside its own view a group is unseen."""
     found = []
-    for line in _text(proc / "self/cgroup").splitlines():
+    for line in system_text(proc / "self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -41,7 +43,7 @@ def _cgroup_bytes(proc: Path, cgroups: Path) -> list[int]:
         prefix = "total_" if controllers else ""
         group = Path(path)
         for folder in {root, *(root / part.relative_to("/") for part in (group, *group.parents))}:
-            limit, used = (_text(folder / name) for name in names)
+            limit, used = (system_text(folder / name) for name in names)
             if limit.isdecimal() and used.isdecimal() and int(limit) < sys.maxsize // 4096 * 4096:
                 kept = _facts(folder / "memory.stat")
                 cached = kept.get(f"{prefix}inactive_file", 0) + kept.get(f"{prefix}active_file", 0)
@@ -60,15 +62,8 @@ def _address_space_bytes(proc: Path) -> int | None:
 def _facts(path: Path) -> dict[str, int]:
     """'MemAvailable:  123 kB' or 'inactive_file 123' -> the number by its name."""
     facts = {}
-    for line in _text(path).splitlines():
+    for line in system_text(path).splitlines():
         name, *values = line.replace(":", " ").split() or [""]
         if values and values[0].isdecimal():
             facts[name] = int(values[0])
     return facts
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

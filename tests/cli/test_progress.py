@@ -32,7 +32,7 @@ with progress.shown_progress() as tell:
 IN_FRONT = """
 import sys
 from dllama_py.cli import progress
-from dllama_py.cluster.terminal import converse
+from dllama_py.cluster.front import converse
 progress.QUIET_S = 0.2
 progress.LOOK_S = 0.05
 with progress.shown_progress() as tell:

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster.terminal import Console, _shown
+from dllama_py.cluster.front import _shown
+from dllama_py.cluster.terminal import Console
 from dllama_py.progress import unwatched
 
 MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
 FRANCE = b"What is the capital of France? Answer in one sentence.\r"
 LONG = b"What is the capital of France?\r"  # to which this small model greedily never stops talking
 UP = b"\x1b[A"
-FRONT = "import sys\nfrom dllama_py.cluster.terminal import converse\nsys.exit(converse(sys.argv[1:]))"
+FRONT = "import sys\nfrom dllama_py.cluster.front import converse\nsys.exit(converse(sys.argv[1:]))"
 
 
 class Typist:
