@@ -30,10 +30,9 @@ MODES = {
     "drift": "compare the answers of several node counts, threads and encodings, bit for bit",
 }
 
-ABSENT = {  # that users may look for, by their names elsewhere
-    **dict.fromkeys(("api", "serve", "server", "dllama-api"), "HTTP server (programs talk to `chat --json-lines`)"),
-    "batch": "batch mode (`inference` and `chat` answer one at a time)",
-    "pipeline": "pipeline topology",
+ABSENT = {  # what users may look for, by its names elsewhere -> what it is, what there is instead
+    **dict.fromkeys(("api", "serve", "server"), ("no HTTP server", "programs talk to `chat --json-lines`")),
+    "batch": ("no batch mode", "inference and chat answer one at a time"),
 }
 
 OUTSIDE = ("drift",)  # they start jobs and are none themselves
@@ -88,7 +87,8 @@ def _run(mode: str, arguments: list[str]) -> int:
     if asks_for_workers(mode, arguments):
         raise UsageError(equivalent(mode, arguments))
     if mode in ABSENT:
-        raise UsageError(f"no {ABSENT[mode]} in this version; what it can do: {', '.join(MODES)} ({PROGRAM} --help)")
+        what, instead = ABSENT[mode]
+        raise UsageError(f"{what} in this version; {instead} ({PROGRAM} --help lists the modes)")
     if mode not in MODES:
         raise UsageError(
             f"no mode {mode!r}; the modes are {', '.join(MODES)}{did_you_mean(mode, MODES)} ({PROGRAM} --help)"
