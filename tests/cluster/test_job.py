@@ -41,7 +41,7 @@ def test_a_job_on_a_subnet_starts(tmp_path: Path) -> None:
     command = job_command(Placement(2, network=Network("lo", "127.0.0.0/8", "127.0.0.1")), ["--help"])
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: dllama")
+    assert done.stdout.startswith("usage: python -m dllama_py")
 
 
 @pytest.mark.parametrize("layer", ["ucx", "ofi"])
