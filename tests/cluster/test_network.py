@@ -33,7 +33,7 @@ def test_a_rank_finds_the_subnet_on_its_own_machine() -> None:
     command = [sys.executable, "-m", "dllama_py.cluster.network"]
     done = subprocess.run([*command, "127.0.0.0/8", "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: dllama")
+    assert done.stdout.startswith("usage: python -m dllama_py")
     done = subprocess.run([*command, "203.0.113.0/24", "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: no interface of ")
