@@ -67,8 +67,8 @@ class Mail:
         n_rows, n_wanted = len(step.slots), len(step.wanted)
         message = self._step_message(n_rows, n_wanted)
         words, floats = _views(message, n_rows, n_wanted)
-        temperatures = step.inverse_temperatures.astype(np.float64).view(np.int64)
-        np.concatenate([step.slots, step.positions, step.wanted, step.n_tokens, temperatures], out=words)
+        words[: len(words) - n_wanted] = [*step.slots, *step.positions, *step.wanted, *step.n_tokens]
+        words[len(words) - n_wanted :].view(np.float64)[:] = step.inverse_temperatures
         floats[:] = embedded.reshape(-1)
         self.tell(Message.FORWARD, n_rows, n_wanted, step.n_candidates)
         if not _is_short(n_rows, n_wanted):
@@ -86,10 +86,11 @@ class Mail:
         if not _is_short(n_rows, n_wanted):
             self._comm.broadcast(message)
         words, floats = _views(message, n_rows, n_wanted)
-        slots, positions, of_wanted = words[:n_rows], words[n_rows : 2 * n_rows], words[2 * n_rows :]
-        wanted, n_tokens, temperatures = of_wanted.reshape(3, n_wanted)
-        inverse = temperatures.view(np.float64).astype(np.float32)
-        return Step(slots, positions, wanted, n_candidates, n_tokens, inverse), floats.reshape(n_rows, self._width)
+        inverse = words[len(words) - n_wanted :].view(np.float64).tolist()
+        values = words.tolist()
+        slots, positions, of_wanted = values[:n_rows], values[n_rows : 2 * n_rows], values[2 * n_rows :]
+        step = Step(slots, positions, of_wanted[:n_wanted], n_candidates, of_wanted[n_wanted : 2 * n_wanted], inverse)
+        return step, floats.reshape(n_rows, self._width)
 
     def _step_message(self, n_rows: int, n_wanted: int) -> Bytes:
         buffer = self._first[8 * HEADER_WORDS :] if _is_short(n_rows, n_wanted) else self._second

@@ -34,14 +34,14 @@ class ResidualCheck:
         residuals, leaves = zip(*(self._kept or []), strict=True)
         return np.concatenate(residuals, axis=1).T, np.moveaxis(np.concatenate(leaves, axis=3), 3, 0)
 
-    def after_step(self, positions: NDArray[np.int64]) -> None:
-        """positions: int64 [T], of the rows. ClusterError if a rank has other numbers than the rest."""
+    def after_step(self, positions: Sequence[int]) -> None:
+        """positions: of the rows. ClusterError if a rank has other numbers than the rest."""
         if not self._model.was_hashed:
             return
         n_rows = len(positions)
         self._mail.tell(Message.HASHES, n_rows, 0)
         residuals = self._gathered(self._model.log.residual(n_rows))  # [N, L + 1, T]
-        check_residuals(residuals, self._comm.hosts, positions.tolist())
+        check_residuals(residuals, self._comm.hosts, positions)
         if self._kept is not None:
             self._mail.tell(Message.HASHES, n_rows, 1)
             leaves = self._gathered(self._model.log.leaves(n_rows))  # [N, L, 2, P / N, T]

@@ -132,11 +132,14 @@ def _forward(model: RankModel, comm: MeteredComm, own: RankLogits, step: Step, e
 
 
 def _step_of(rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask]) -> Step:
-    places = np.array([(row.slot, row.position) for row in rows], np.int64).T
-    of_wanted = np.array([wanted, [ask.n_tokens for ask in asks] or [0] * len(wanted)], np.int64)
-    inverse = np.array([ask.inverse_temperature for ask in asks] or [0] * len(wanted), np.float32)
-    n_candidates = max([ask.n_candidates for ask in asks], default=0)
-    return Step(places[0], places[1], of_wanted[0], n_candidates, of_wanted[1], inverse)
+    return Step(
+        [row.slot for row in rows],
+        [row.position for row in rows],
+        wanted,
+        max([ask.n_candidates for ask in asks], default=0),
+        [ask.n_tokens for ask in asks] or [0] * len(wanted),
+        [ask.inverse_temperature for ask in asks] or [0.0] * len(wanted),
+    )
 
 
 def _memory_report() -> NDArray[np.int64]:

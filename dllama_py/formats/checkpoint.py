@@ -98,4 +98,4 @@ def embedding_rows(checkpoint: Checkpoint, ids: Sequence[int]) -> Floats:
     rows = [checkpoint.read(spec, token, token + 1) for token in ids]
     if not rows:
         return np.empty((0, checkpoint.config.width), np.float32)
-    return dequantize(np.concatenate(rows), checkpoint.float_type(spec))  # [T, D]
+    return dequantize(rows[0] if len(rows) == 1 else np.concatenate(rows), checkpoint.float_type(spec))  # [T, D]

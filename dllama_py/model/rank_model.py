@@ -5,8 +5,9 @@ only in their rows.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +37,19 @@ Words = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Rows to compute. `slots`, `positions`: int64 [T]; `wanted`: int64 [W], rows whose logits are asked for.
+    """Rows to compute: of each its slot and position; `wanted`: the W rows whose logits are asked for.
 
     Rows of one slot stand together, in ascending positions that follow what the slot holds. `n_candidates`: of each
-    wanted row, 0 where its logits are wanted instead; then of each wanted row `n_tokens`, int64 [W], ids below may be
-    chosen, and `inverse_temperatures`, float32 [W], 0 where no sums are wanted.
+    wanted row, 0 where its logits are wanted instead; then of each wanted row `n_tokens`, ids below may be chosen,
+    and `inverse_temperatures`, in float32's range, 0 where no sums are wanted.
     """
 
-    slots: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    wanted: NDArray[np.int64]
+    slots: Sequence[int]
+    positions: Sequence[int]
+    wanted: Sequence[int]
     n_candidates: int
-    n_tokens: NDArray[np.int64]
-    inverse_temperatures: NDArray[np.float32]
+    n_tokens: Sequence[int]
+    inverse_temperatures: Sequence[float]
 
 
 class RankModel:
@@ -60,6 +61,7 @@ class RankModel:
         self.config: ModelConfig = layers.config
         self.buffers = buffers
         self.cache = cache
+        self._places = _Places(buffers)
         self._team = team
         self._wire = all_reduce.wire if all_reduce else None
         halt = self._wire.words[WireWord.TROUBLE :] if self._wire else None
@@ -118,17 +120,32 @@ class RankModel:
         return short, Program(_instructions(layers, all_reduce.halving_and_doubling, is_hashed), halt)
 
     def _set(self, step: Step) -> None:
-        b, n_rows = self.buffers, len(step.slots)
-        b.n_rows[1] = n_rows
-        b.n_pairs[1] = n_rows * self.config.n_active_experts
-        b.n_wanted[1] = len(step.wanted)
-        b.wanted[: len(step.wanted)] = step.wanted
-        b.n_candidates[0] = step.n_candidates
-        b.n_tokens[: len(step.wanted)] = step.n_tokens
-        b.inverse_temperatures[: len(step.wanted)] = step.inverse_temperatures
-        for row, (slot, position) in enumerate(zip(step.slots.tolist(), step.positions.tolist(), strict=True)):
+        """Writes the step where the kernels read it, word by word: for one row numpy costs more than the work."""
+        at, n_rows, n_wanted = self._places, len(step.slots), len(step.wanted)
+        at.n_rows[1], at.n_wanted[1] = n_rows, n_wanted
+        at.n_pairs[1] = n_rows * self.config.n_active_experts
+        at.n_candidates[0] = step.n_candidates
+        for number in range(n_wanted):
+            at.wanted[number] = step.wanted[number]
+            at.n_tokens[number] = step.n_tokens[number]
+            at.inverse_temperatures[number] = step.inverse_temperatures[number]
+        for row, (slot, position) in enumerate(zip(step.slots, step.positions, strict=True)):
             self.cache.reach(slot, position)
-            b.rows[row] = position, self.cache.table_address(slot)
+            at.rows[2 * row], at.rows[2 * row + 1] = position, self.cache.table_address(slot)
+
+
+class _Places:
+    """What the buffers say of a step, as plain memory."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        self.n_rows = buffers.n_rows.data
+        self.n_pairs = buffers.n_pairs.data
+        self.n_wanted = buffers.n_wanted.data
+        self.n_candidates = buffers.n_candidates.data
+        self.wanted = buffers.wanted.data
+        self.n_tokens = buffers.n_tokens.data
+        self.inverse_temperatures = cast("memoryview[float]", buffers.inverse_temperatures.data)
+        self.rows = buffers.rows.reshape(-1).data
 
 
 def _alone() -> Iterator[Instruction]:
