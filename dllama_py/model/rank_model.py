@@ -67,7 +67,6 @@ class RankModel:
         halt = self._wire.words[WireWord.TROUBLE :] if self._wire else None
         self._long_from_rows = -(-all_reduce.long_from_values // self.config.width) if all_reduce else NEVER
         self._plain, self._hashed = (self._programs(layers, all_reduce, halt, is_hashed) for is_hashed in (False, True))
-        self._head = Program(layers.head())
         self.log = layers.log
         self.hash_every = EVERY_STEPS if all_reduce else NEVER  # steps
         self._n_steps = 0
@@ -83,8 +82,6 @@ class RankModel:
         self._team.run(long if len(step.slots) >= self._long_from_rows else short)
         if self._wire and self._wire[WireWord.TROUBLE]:
             raise self._wire.explain()
-        if len(step.wanted):
-            self._team.run(self._head)
         return self.buffers.logits[: len(step.wanted)]
 
     @property
@@ -156,12 +153,12 @@ def _alone() -> Iterator[Instruction]:
 def kernels_of(layers: Layers, all_reduce: AllReduce | None) -> list[Kernel]:
     """All kernels that a model of these layers runs, each once; nothing is compiled yet."""
     exchanges = [*all_reduce.doubling(), *all_reduce.halving_and_doubling()] if all_reduce else []
-    instructions = [*layers.head(), *_instructions(layers, _alone, is_hashed=True), *exchanges]
+    instructions = [*_instructions(layers, _alone, is_hashed=True), *exchanges]
     return list({instruction.kernel.name: instruction.kernel for instruction in instructions}.values())
 
 
 def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]], is_hashed: bool) -> list[Instruction]:
-    """All layers, with the exchanges in their places."""
+    """All layers, with the exchanges in their places, and the head, which does nothing where no row is wanted."""
     page = PAGES[layers.config.arch]
     instructions = [layers.log.hash_residual(0)] if is_hashed else []
     for number in range(layers.config.n_layers):
@@ -175,7 +172,7 @@ def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]],
                     _follow(instructions, [instruction])
         if is_hashed:
             instructions.append(layers.log.hash_residual(number + 1))
-    return instructions
+    return instructions + layers.head()
 
 
 def _follow(instructions: list[Instruction], others: list[Instruction]) -> None:
