@@ -24,6 +24,7 @@ from dllama_py.kernels.vectors import (
     max_f32,
     max_lanes,
     mul_f32,
+    prefetch_line,
     set_f32,
     splat_f32,
     store_f32,
@@ -84,6 +85,15 @@ def load_values(half: Any, args: int, page_head: int, j: int, element: int) -> A
     return load_cached(half, values, (page_head * PAGE + j) * width + element)
 
 
+@njit(forceinline=True)
+def prefetch_values(half: Any, args: int, page_head: int, e: int) -> None:
+    """Asks for part e of E of the page's values, which are wanted once the scores are known."""
+    n_bytes = PAGE * (2 if number_of(half) else 4)
+    at = argument(args, Attention.V_CACHE) + (page_head * argument(args, Attention.HEAD_WIDTH) + e) * n_bytes
+    for line in range(0, n_bytes, 64):
+        prefetch_line(at + line)
+
+
 @njit(error_model="numpy")
 def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
     """Products of the queries with the 64 keys of a page. `place`: (page and head in the cache, page in the slot)."""
@@ -98,11 +108,12 @@ def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
 
 @njit(error_model="numpy")
 def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """As score_page, all 64 positions side by side."""
+    """As score_page, all 64 positions side by side. Few products hide no waiting for memory, so values are asked for."""
     page_head, page = place
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
     a = b = c = d = zero
     for e in range(argument(args, Attention.HEAD_WIDTH)):
+        prefetch_values(half, args, page_head, e)
         a = rows_fma_at(a, load_keys(half, args, page_head, e, 0), q, 4 * e)
         b = rows_fma_at(b, load_keys(half, args, page_head, e, 16), q, 4 * e)
         c = rows_fma_at(c, load_keys(half, args, page_head, e, 32), q, 4 * e)
