@@ -108,7 +108,7 @@ def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
 
 @njit(error_model="numpy")
 def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """As score_page, all 64 positions side by side. Few products hide no waiting for memory, so values are asked for."""
+    """As score_page, 64 positions side by side. Few products hide no waiting for memory, so values are asked for."""
     page_head, page = place
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
     a = b = c = d = zero
