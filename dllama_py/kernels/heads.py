@@ -75,14 +75,14 @@ def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
 
 @njit(error_model="numpy")
 def walk_heads(half: Any, adjacent: Any, args: int, thread: int, threads: int) -> None:
-    """Items are (row, head) over query, key and value heads."""
-    q_heads = argument(args, PrepareHeads.Q_HEADS)
+    """Items are (head, row) over query, key and value heads: a page of one head stays in the nearest cache."""
+    q_heads, n_rows = argument(args, PrepareHeads.Q_HEADS), get_i64(argument(args, PrepareHeads.N_ROWS))
     n_heads = q_heads + 2 * argument(args, PrepareHeads.KV_HEADS)
-    first, end = share(get_i64(argument(args, PrepareHeads.N_ROWS)) * n_heads, thread, threads)
-    start, stop = rows_touched(first, end, n_heads)
-    for row in range(start, stop):
-        first_head, end_head = part_of_row(row, first, end, n_heads)
-        for head in range(first_head, end_head):
+    first, end = share(n_heads * n_rows, thread, threads)
+    start, stop = rows_touched(first, end, n_rows)
+    for head in range(start, stop):
+        first_row, end_row = part_of_row(head, first, end, n_rows)
+        for row in range(first_row, end_row):
             if head < q_heads:
                 prepare_query(adjacent, args, row, head)
             else:
