@@ -160,10 +160,10 @@ def _measure_once(comm: Comm, arguments: argparse.Namespace) -> None:
 
 
 def _measure(engine: Engine, n_prompt: int, n_steps: int) -> Figures:
-    """Prefill, decode, and between them the memory's own speed."""
+    """Prefill and decode, before and after them the memory's own speed."""
     runner, prompt = engine.runner, some_prompt(engine, n_prompt)
-    sequence = warmed_up(engine, prompt)
     before = runner.read_bytes_per_s()
+    sequence = warmed_up(engine, prompt)
     phases = generated(sequence, prompt, n_steps)
     read = max(before, runner.read_bytes_per_s())
     bytes_per_token = sum(facts.bytes_per_token for facts in engine.ranks)

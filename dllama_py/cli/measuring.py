@@ -41,9 +41,9 @@ class Phases:
 
 
 def warmed_up(engine: Engine, prompt: list[int]) -> CachedSequence:
-    """A sequence on which a few tokens were generated, of which the prompt can reuse none."""
+    """A sequence that has answered a prompt as long, of which this one can reuse nothing: its memory is there."""
     sequence = CachedSequence(engine.runner, slot=0)
-    generated(sequence, [(prompt[0] + 1) % engine.orders.config.vocab_size], WARM_TOKENS)
+    generated(sequence, [(token + 1) % engine.orders.config.vocab_size for token in prompt], WARM_TOKENS)
     return sequence
 
 
