@@ -1,7 +1,7 @@
 """Making a wire out of a C library with MPI's functions, which need not be MPI."""
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from dllama_py.wire import Trouble, Wire, WireWord, empty_words
@@ -27,16 +27,9 @@ def make_wire(
     the program and is the error that the wire explains. explain: makes the error of any other trouble.
     """
     raised: list[BaseException] = []
-
-    def look(partner: int) -> int:
-        try:
-            look_round(partner)
-        except BaseException as error:  # must not get lost in the compiled caller
-            raised.append(error)
-            return 1
-        return 0
-
-    callback = _LOOK_ROUND(look)
+    looks = _looks(look_round, raised)
+    next(looks)
+    callback = _LOOK_ROUND(looks.send)
     words = empty_words()
     for word, name in FUNCTIONS.items():
         words[word] = address_of(getattr(library, name))
@@ -50,6 +43,22 @@ def make_wire(
 
     wire = Wire(words, explained)
     return wire
+
+
+def _looks(look_round: Callable[[int], None], raised: list[BaseException]) -> Generator[int, int, None]:
+    """Takes partners and yields whether to give up. A generator, since Python runs the handlers of signals that came
+    during compiled code at the entry of a function, where its own `try` does not reach, but here it does.
+    """
+    give_up = 0
+    while True:
+        try:
+            while True:
+                look_round((yield give_up))
+        except GeneratorExit:
+            return
+        except BaseException as error:  # must not get lost in the compiled caller
+            raised.append(error)
+            give_up = 1
 
 
 def address_of(function: Any) -> int:
