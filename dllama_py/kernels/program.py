@@ -158,7 +158,5 @@ def run_program(program: int, n_instructions: int, halt: int, barrier: int, thre
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
         call_kernel(get_i64(instruction), instruction + 16, thread, threads)
-        if get_i64(instruction + 8) != 0:
-            meet(barrier, threads)
-            if get_i64(halt) != 0:
-                return
+        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+            return

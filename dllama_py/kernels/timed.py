@@ -34,10 +34,8 @@ def run_timed_program(
         ended = now_ns(at)
         set_i64(at, began)
         set_i64(at + 8, ended)
-        if get_i64(instruction + 8) != 0:
-            meet(barrier, threads)
-            if get_i64(halt) != 0:
-                return
+        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+            return
         at += STAMP_BYTES
 
 

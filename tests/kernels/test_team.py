@@ -42,6 +42,17 @@ def pass_on(args: int, thread: int, threads: int) -> None:
     set_i64(argument(args, PassOn.OUT) + 8 * thread, x + 1 + argument(args, PassOn.MORE))
 
 
+class RaiseHalt(Words):
+    HALT = "int64 [1]"
+
+
+@kernel(RaiseHalt)
+def raise_halt(args: int, thread: int, threads: int) -> None:
+    """As an exchange that fails at once: only the caller's thread knows."""
+    if thread == 0:
+        set_i64(argument(args, RaiseHalt.HALT), 1)
+
+
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest) -> Iterator[Team]:
     team = Team(request.param)
@@ -55,6 +66,15 @@ def test_every_thread_runs_every_instruction(threads: Team) -> None:
     for _ in range(200):
         threads.run(program)
     assert counts.tolist() == [[600, threads.n_threads]] * threads.n_threads
+
+
+def test_all_threads_end_where_the_program_is_halted(threads: Team) -> None:
+    counts, halt = np.zeros((threads.n_threads, 2), np.int64), np.zeros(1, np.int64)
+    program = Program([count(counts=counts), raise_halt(halt=halt), count(counts=counts)], halt)
+    for _ in range(2000):
+        halt[0] = 0
+        threads.run(program)
+    assert counts[:, 0].tolist() == [2000] * threads.n_threads
 
 
 def test_an_instruction_sees_what_all_threads_wrote_before_it(threads: Team) -> None:
