@@ -36,8 +36,8 @@ WIRE_BLOCK_BYTES = {KEEP_F32: F32_BLOCK_BYTES, ROUND_BF16: BF16_BYTES, ROUND_Q80
 
 
 @njit(error_model="numpy")
-def span_start(n_blocks: int, level: int, path: int) -> Any:
-    """First block of a span of a vector of so many blocks."""
+def span(n_blocks: int, level: int, path: int) -> tuple[Any, Any]:
+    """The blocks [start, end) of a span of a vector of so many blocks."""
     start, end = 0, n_blocks
     for cut in range(level):
         middle = start + (end - start) // 2
@@ -45,20 +45,7 @@ def span_start(n_blocks: int, level: int, path: int) -> Any:
             start = middle
         else:
             end = middle
-    return start
-
-
-@njit(error_model="numpy")
-def span_end(n_blocks: int, level: int, path: int) -> Any:
-    """The block after the last of a span: where the next span of its level starts."""
-    start, end = 0, n_blocks
-    for cut in range(level):
-        middle = start + (end - start) // 2
-        if path >> cut & 1:
-            start = middle
-        else:
-            end = middle
-    return end
+    return start, end
 
 
 class Coding(Words):
@@ -77,9 +64,8 @@ class Coding(Words):
 def shared_blocks(args: int, thread: int, threads: int) -> tuple[Any, Any]:
     """The blocks of the span that fall to a thread."""
     n_blocks = get_i64(argument(args, Coding.N_ROWS)) * argument(args, Coding.N_BLOCKS)
-    level, path = argument(args, Coding.LEVEL), argument(args, Coding.PATH)
-    start = span_start(n_blocks, level, path)
-    first, end = share(span_end(n_blocks, level, path) - start, thread, threads)
+    start, stop = span(n_blocks, argument(args, Coding.LEVEL), argument(args, Coding.PATH))
+    first, end = share(stop - start, thread, threads)
     return start + first, start + end
 
 

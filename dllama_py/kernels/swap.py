@@ -12,7 +12,7 @@ from numba import njit, types
 from dllama_py.kernels.barrier import pause, sched_yield
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.codegen import I32, I64, define
-from dllama_py.kernels.exchange import span_end, span_start
+from dllama_py.kernels.exchange import span
 from dllama_py.kernels.program import argument, kernel
 from dllama_py.kernels.vectors import get_i32, get_i64, set_i64
 from dllama_py.kernels.words import Words
@@ -68,14 +68,8 @@ def swap(args: int, thread: int, threads: int) -> None:
     if thread != 0:
         return
     wire, partner = argument(args, Swap.WIRE), argument(args, Swap.PARTNER)
-    n_blocks = get_i64(argument(args, Swap.N_ROWS)) * argument(args, Swap.N_BLOCKS)
-    size = argument(args, Swap.BLOCK_BYTES)
-    level, path = argument(args, Swap.RECEIVED_LEVEL), argument(args, Swap.RECEIVED_PATH)
-    start, end = span_start(n_blocks, level, path), span_end(n_blocks, level, path)
-    coming, n_coming = argument(args, Swap.RECEIVED) + start * size, (end - start) * size
-    level, path = argument(args, Swap.SENT_LEVEL), argument(args, Swap.SENT_PATH)
-    start, end = span_start(n_blocks, level, path), span_end(n_blocks, level, path)
-    leaving, n_leaving = argument(args, Swap.SENT) + start * size, (end - start) * size
+    coming, n_coming = piece(args, Swap.RECEIVED, Swap.RECEIVED_LEVEL, Swap.RECEIVED_PATH)
+    leaving, n_leaving = piece(args, Swap.SENT, Swap.SENT_LEVEL, Swap.SENT_PATH)
 
     started = now_ns(wire + 8 * WireWord.CLOCK)
     post(wire, WireWord.IRECV, coming, n_coming, partner, WireWord.RECEIVING)
@@ -87,6 +81,15 @@ def swap(args: int, thread: int, threads: int) -> None:
     add_to(wire, WireWord.SENT_BYTES, n_leaving)
     add_to(wire, WireWord.RECEIVED_BYTES, n_coming)
     add_to(wire, WireWord.MESSAGES, 1)
+
+
+@njit(error_model="numpy")
+def piece(args: int, vector: int, level: int, path: int) -> tuple[Any, Any]:
+    """Address and bytes of a span on the wire; the words that tell its vector, level and path."""
+    n_blocks = get_i64(argument(args, Swap.N_ROWS)) * argument(args, Swap.N_BLOCKS)
+    start, end = span(n_blocks, argument(args, level), argument(args, path))
+    size = argument(args, Swap.BLOCK_BYTES)
+    return argument(args, vector) + start * size, (end - start) * size
 
 
 @njit(error_model="numpy")
