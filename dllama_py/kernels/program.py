@@ -2,9 +2,9 @@
 
 A kernel is a compiled function of (address of its arguments, this thread, number of threads). A program is an
 array of instructions, each the address of a kernel and up to 18 argument words, which the kernel declares by name
-(words.py); threads run every instruction together and meet at a barrier after it. A half layer, or on one rank the
-whole model, is one such program. So a kernel is compiled once whatever model it serves, and a model is written down
-in plain Python.
+(words.py); all threads run every instruction, and meet at a barrier after those whose results others read. The whole
+model is one such program, with its exchanges between ranks. So a kernel is compiled once whatever model it serves, and
+a model is written down in plain Python.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -45,7 +45,7 @@ fold = define(types.int64, (i32x16,), _folded, "fold")
 
 
 class HashRows(Words):
-    N_ROWS = "int64 [1], rows to hash; 0: this step is not looked at"
+    N_ROWS = "int64 [1], rows of the step"
     X = "float32 [n_planes, *, width]"
     X_STRIDE = "bytes from row to row"
     N_PLANES = "arrays of rows that lie one behind the other"

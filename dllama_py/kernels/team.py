@@ -1,7 +1,7 @@
 """The threads of a rank: helpers that run programs together with the caller.
 
 A helper is a Python thread inside compiled code, without the interpreter lock. Between programs it spins for a
-short while (the next half layer comes within microseconds); then it returns to Python and sleeps on a condition,
+short while (the next token comes soon); then it returns to Python and sleeps on a condition,
 so that an idle rank costs no CPU.
 """
 
