@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 
-STEP_WORDS = 7  # 8 bytes each: kind, rows, wanted rows, length; a row's slot, position, wanted row
+STEP_WORDS = 13  # 8 bytes each: a header of 8; a row's slot and position; what is wanted of it in three
 EXCHANGES_PER_LAYER = 2
 
 

@@ -57,7 +57,7 @@ def test_a_token_on_two_nodes() -> None:
     found = forecast(MODEL, Step(), Compute(0.020, 0.003), MEGABYTE_A_SECOND, 2, "f32")
     assert found.compute_s == pytest.approx(0.013)
     assert found.latency_s == pytest.approx(0.021)  # 20 sums, 1 row from the root
-    assert found.wire_s == pytest.approx(20 * 0.004096 + 0.004152)
+    assert found.wire_s == pytest.approx(20 * 0.004096 + 0.0042)
     assert found.sync_s == pytest.approx(found.latency_s + found.wire_s)
     assert found.seconds == pytest.approx(0.013 + found.sync_s)
 
@@ -72,7 +72,7 @@ def test_what_nodes_tell_the_root_comes_in_along_a_tree() -> None:
 
 @pytest.mark.parametrize(("exchange", "wire_s"), [("f32", 0.4096), ("bf16", 0.2048), ("q80", 0.1088)])
 def test_rounded_exchange_sends_less(exchange: str, wire_s: float) -> None:
-    row = (56 + 4096 * 5) / 1e6  # embedded rows stay float32
+    row = (104 + 4096 * 5) / 1e6  # embedded rows stay float32
     found = forecast(MODEL, Step(n_rows=5), Compute(0, 0), MEGABYTE_A_SECOND, 2, exchange)
     assert found.wire_s == pytest.approx(wire_s + row)
 
