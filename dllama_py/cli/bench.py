@@ -17,7 +17,7 @@ from dllama_py.boot import Engine, Watch, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.bench_minutes import endure, gather_sensors, tell
 from dllama_py.cli.bench_series import compare_nodes, compare_threads
-from dllama_py.cli.measuring import generated, macs_per_prompt_token, some_prompt, warmed_up
+from dllama_py.cli.measuring import check_room, generated, macs_per_prompt_token, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import plan_table, say
@@ -106,14 +106,6 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{' and '.join(asked)}: give one of them at a time")
 
 
-def _check(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Orders) -> None:
-    n_positions = arguments.prompt_tokens + arguments.steps
-    if n_positions > orders.context:
-        raise UsageError(
-            f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
-        )
-
-
 @contextmanager
 def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
     settings = options.engine_settings(arguments)
@@ -121,7 +113,9 @@ def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None
         settings = replace(settings, weights=None)  # random weights are made in their type
     with shown_progress() as on_progress:
         watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
-        with open_engine(settings, comm, partial(_open, arguments), say, partial(_check, arguments), watch) as engine:
+        with open_engine(
+            settings, comm, partial(_open, arguments), say, partial(check_room, arguments), watch
+        ) as engine:
             yield engine
 
 

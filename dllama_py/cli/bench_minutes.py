@@ -35,7 +35,7 @@ def endure(engine: Engine, arguments: argparse.Namespace) -> Endurance:
     started_s = said_s = time.perf_counter()
     end_s = started_s + MINUTE_S * arguments.minutes
     steps: list[tuple[float, float]] = []  # end of each decoded token and seconds that it took
-    while time.perf_counter() < end_s:
+    while not steps or time.perf_counter() < end_s:
         times = generated(sequence, prompt, arguments.steps).times_s
         steps += [(after, after - before) for before, after in zip(times[:-1], times[1:], strict=True)]
         if time.perf_counter() - said_s > SAY_EVERY_S:

@@ -1,5 +1,6 @@
 """Generations that are timed: what `bench` counts in all its forms. End tokens are ignored."""
 
+import argparse
 import time
 from dataclasses import dataclass, field
 
@@ -8,7 +9,10 @@ from dllama_py.engine.cost import StepCost
 from dllama_py.engine.generate import PromptChunk, Token, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.errors import UsageError
+from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.tensors import tensor_specs
+from dllama_py.orders import Orders
 
 WARM_TOKENS = 4
 ANY_ID = 1 << 31
@@ -38,6 +42,15 @@ class Phases:
     @property
     def decode_costs(self) -> list[StepCost]:
         return self.costs[1:]
+
+
+def check_room(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Orders) -> None:
+    """UsageError if --prompt-tokens and --steps do not fit the context."""
+    n_positions = arguments.prompt_tokens + arguments.steps
+    if n_positions > orders.context:
+        raise UsageError(
+            f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
+        )
 
 
 def warmed_up(engine: Engine, prompt: list[int]) -> CachedSequence:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dllama_py.boot import Engine, Watch, open_engine
 from dllama_py.cli import options
-from dllama_py.cli.measuring import ANY_ID, some_prompt, warmed_up
+from dllama_py.cli.measuring import ANY_ID, check_room, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.profile_series import profile_nodes
 from dllama_py.cli.profile_tables import show
@@ -19,8 +19,6 @@ from dllama_py.engine.generate import PromptChunk, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
-from dllama_py.formats.checkpoint import Checkpoint
-from dllama_py.orders import Orders
 from dllama_py.profiling.clock import read_clocks
 from dllama_py.profiling.picture import picture
 from dllama_py.profiling.report import Report, Session, as_json, bars, report
@@ -104,7 +102,7 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
     settings, open_model = options.engine_settings(arguments), partial(options.open_model, arguments)
     with shown_progress() as on_progress:
         watch = Watch(lambda plan: say(plan_table(plan)), on_progress, recording)
-        with open_engine(settings, comm, open_model, say, partial(_check, arguments), watch) as engine:
+        with open_engine(settings, comm, open_model, say, partial(check_room, arguments), watch) as engine:
             if engine is not None:
                 spans, orders = _measure(engine, recording, arguments.prompt_tokens, arguments.steps), engine.orders
     after = read_clocks(comm)
@@ -120,14 +118,6 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
 def _network(comm: Comm) -> Network | None:
     """None on one node; of a number of nodes that cannot share a model, which the engine will refuse."""
     return None if comm.size & (comm.size - 1) or comm.size == 1 else measure_network(comm)
-
-
-def _check(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Orders) -> None:
-    n_positions = arguments.prompt_tokens + arguments.steps
-    if n_positions > orders.context:
-        raise UsageError(
-            f"{n_positions} tokens do not fit the context of {orders.context}; lower --steps or raise --max-seq-len"
-        )
 
 
 def _measure(engine: Engine, recording: Recording, n_prompt: int, n_steps: int) -> list[Span]:
