@@ -6,7 +6,6 @@ neighbour at distance 1, so each element is added along ((0+1)+(2+3))+((4+5)+(6+
 algorithm begins at the far end, which would be another tree).
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK, Floats
+from dllama_py.cost_model import long_from_values
 from dllama_py.kernels import exchange
 from dllama_py.kernels.elementary import KEEP_F32
 from dllama_py.kernels.program import Instruction, Kernel
 from dllama_py.kernels.swap import swap
 from dllama_py.wire import Wire
-
-LONG_FROM_VALUES = 8192  # 4 ranks on 1 Gbit/s links: 1024 values 0.16 against 0.32 ms, 16384 values 6.6 against 5.0 ms
-NEVER = sys.maxsize
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -60,7 +57,7 @@ class AllReduce:
         if ranks.size & (ranks.size - 1):
             raise ValueError(f"a tree over {ranks.size} ranks; only powers of two are whole trees")
         self.wire = wire
-        self.long_from_values = LONG_FROM_VALUES if ranks.size > 2 else NEVER
+        self.long_from_values = long_from_values(ranks.size)
         self._rank = ranks.rank
         self._distances = [1 << level for level in range(ranks.size.bit_length() - 1)]
         self._values = values

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import Arch, ModelConfig
+from dllama_py.cost_model import NEVER
 from dllama_py.kernels.memory import read_stream
 from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model import llama, qwen3, qwen3_moe
-from dllama_py.model.all_reduce import NEVER, AllReduce
+from dllama_py.model.all_reduce import AllReduce
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Exchange, Layers, Look, Part

@@ -121,8 +121,7 @@ def _compare(config: ModelConfig, compute: Compute, network: Network, rate: str,
 
 def _answer_bytes(config: ModelConfig, facts: Facts) -> int:
     """What each other node tells the root of a token: what is not sums of layers."""
-    slow = Network((Link(1.0, 1e9),))  # on which a short vector is summed by doubling
-    (times, sums), *_ = step_ways(config, Step(), facts["nodes"], facts["exchange"], slow)
+    (times, sums), *_ = step_ways(config, Step(), facts["nodes"], facts["exchange"])
     rest = facts["received_bytes_per_token"] - times * sum(messages.n_bytes for messages in sums)
     return int(rest / (facts["nodes"] - 1))
 

@@ -75,7 +75,7 @@ def test_a_link_whose_rate_costs_most_asks_for_a_smaller_exchange() -> None:
     advice = advise(replace(PAIR, token_s=0.0505, nodes=(node, replace(node, host="b")), network=slow))
     assert advice.limit == "rate"
     assert advice.better is not None and (advice.better.n_nodes, advice.better.exchange) == (2, "q80")
-    sync_s, less_sync_s = 0.00105 + 0.0086072, 0.00105 + 0.0025912
+    sync_s, less_sync_s = 0.00105 + 0.008612, 0.00105 + 0.002596
     assert advice.better_s == pytest.approx(0.0505 - 0.0083 * (1 - less_sync_s / sync_s))
     assert "he link's rate (10 MB/s) is the limit" in advice.sentence
     assert "2 nodes" not in advice.sentence.split(";")[1]
