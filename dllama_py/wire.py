@@ -54,7 +54,10 @@ class Trouble(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wire:
-    """`words`: int64 [N_WORDS]. `explain` makes the error to raise out of the trouble that the words tell."""
+    """`words`: int64 [N_WORDS]. `explain` makes the error to raise out of the trouble that the words tell, once.
+
+    After trouble a wire is finished: messages may be under way that nobody will take.
+    """
 
     words: NDArray[np.int64]
     explain: Callable[[], BaseException]
