@@ -75,6 +75,10 @@ class Host:
         """Pulls the cable."""
         self.run("ip", "link", "set", "eth0", "down")
 
+    def mend(self) -> None:
+        """Plugs it in again."""
+        self.run("ip", "link", "set", "eth0", "up")
+
     def processes(self) -> list[int]:
         """Process ids of all that runs on the host."""
         here = _network_of(self.process)
