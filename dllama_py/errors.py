@@ -10,16 +10,24 @@ A message says what was found, what was expected and what to do, in one line.
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 OUT_OF_MEMORY = "out of memory; use more ranks, or a smaller --max-seq-len or --chunk"
 
 
 class DllamaError(Exception):
-    """Any failure that is explained to the user in one line, without a traceback."""
+    """Any failure that is explained to the user in one line, without a traceback.
+
+    What breaks a line or commands a terminal becomes a space: messages quote files, and libraries that quote them.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_CONTROLS.sub(" ", message))
 
 
 class UsageError(DllamaError):
