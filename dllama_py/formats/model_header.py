@@ -190,7 +190,7 @@ def _pairs(path: Path, c: ModelConfig, weights: FloatType) -> dict[Key, int]:
 
 
 def _whole(path: Path, what: str, value: float) -> int:
-    if value != int(value) or not 0 <= value < 2**31:
+    if not 0 <= value < 2**31 or value != int(value):
         raise InputError(
             f"{path}: {what} {value} is not a whole number below 2^31, and a .m file holds no other; "
             "run the model from its own format"

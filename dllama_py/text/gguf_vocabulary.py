@@ -63,7 +63,7 @@ def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[Vocabulary, SpecialIds]
     n_tokens = len(listing.texts)
     try:
         scores = [float(score) for score in _listed(metadata, "scores")[:n_tokens]]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{_KEY}scores are no numbers ({error}); convert the model again") from None
     if len(scores) != n_tokens or not all(map(math.isfinite, scores)):
         raise InputError(f"{_KEY}scores does not have a number for each of {n_tokens} tokens; convert the model again")
@@ -85,7 +85,7 @@ def _listing(metadata: Mapping[str, Any]) -> _Listing:
     texts = _texts(_listed(metadata, "tokens"))
     try:
         types = [int(kind) for kind in _listed(metadata, "token_type", [PieceType.NORMAL] * len(texts))]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{_KEY}token_type is no array of numbers ({error}); convert the model again") from None
     if len(types) != len(texts):
         raise InputError(f"{_KEY}token_type has {len(types)} entries for {len(texts)} tokens; expected as many")

@@ -210,6 +210,7 @@ def test_bad_models_are_refused_in_one_line(data: bytes, message: str) -> None:
         ({"scores": [float("inf")] * 270}, "does not have a number for each"),
         ({"scores": None}, "no tokenizer.ggml.scores"),
         ({"token_type": ["x"] * 270}, "token_type is no array of numbers"),
+        ({"token_type": [float("inf")] * 270}, "token_type is no array of numbers"),
         ({"tokens": []}, "0 entries|270 entries for 0 tokens"),
         ({"eos_token_id": 270}, "name 270 as begin or end token"),
     ],
