@@ -8,6 +8,7 @@ the kernels' names in the order of the table.
 
 import json
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,9 @@ def module_of(kernel: Kernel) -> tuple[str, Any]:
     flags.error_model = "numpy"
     contexts = cpu_target.typing_context, cpu_target.target_context
     result = compiler.compile_extra(*contexts, kernel._function, (types.intp,) * 3, types.void, flags, {})
-    result.library._ensure_finalized()
-    return result.fndesc.mangled_name, result.library._final_module
+    code, facts = attrgetter("library", "fndesc")(result)
+    code._ensure_finalized()
+    return facts.mangled_name, code._final_module
 
 
 def table(symbols: list[str]) -> str:
