@@ -41,7 +41,7 @@ class ResidualCheck:
         n_rows = len(positions)
         self._mail.tell(Message.HASHES, n_rows, 0)
         residuals = self._gathered(self._model.log.residual(n_rows))  # [N, L + 1, T]
-        check_residuals(residuals, self._comm.hosts, positions)
+        check_residuals(residuals, self._comm.hosts, positions, self._model.log.first_layer)
         if self._kept is not None:
             self._mail.tell(Message.HASHES, n_rows, 1)
             leaves = self._gathered(self._model.log.leaves(n_rows))  # [N, L, 2, P / N, T]
@@ -58,8 +58,9 @@ def send_hashes(model: RankModel, comm: MeteredComm, n_rows: int, of_leaves: boo
     comm.gather(model.log.leaves(n_rows) if of_leaves else model.log.residual(n_rows), None)
 
 
-def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence[int]) -> None:
-    """residuals: int64 [N, L + 1, T] of all ranks (model/residual_log.py); positions: of the T rows.
+def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence[int], first_layer: int = 0) -> None:
+    """residuals: int64 [N, L + 1, T] of ranks that share layers from the first on (model/residual_log.py); positions:
+    of the T rows.
 
     ClusterError names the first layer after which they differ and the rank that is alone with its own; of two ranks
     either may be wrong, and the second is named.
@@ -71,7 +72,7 @@ def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence
     rank = _odd_one(residuals[:, n_done, row].tolist())
     others = "the other" if len(hosts) == 2 else "the others"
     raise ClusterError(
-        f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(n_done)} at position {positions[row]}: "
+        f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(first_layer + n_done)} at position {positions[row]}: "
         "its CPU, its memory or its link makes errors; test that host, or leave it out"
     )
 

@@ -86,10 +86,12 @@ class Instruction:
 
 
 class Program:
-    """Instructions ready to run. A kernel that makes the word `halt` anything but 0 ends it at the next barrier."""
+    """Instructions ready to run, or none. A kernel that makes the word `halt` anything but 0 ends it at the next
+    barrier.
+    """
 
     def __init__(self, instructions: Sequence[Instruction], halt: NDArray[np.int64] | None = None) -> None:
-        assert instructions and instructions[-1].barrier, "a program ends with a barrier"
+        assert not instructions or instructions[-1].barrier, "a program ends with a barrier"
         self.instructions = tuple(instructions)
         self.halt = np.zeros(1, np.int64) if halt is None else halt
         self.halt_address: int = self.halt.ctypes.data

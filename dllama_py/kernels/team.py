@@ -93,6 +93,8 @@ class Team:
 
     def run(self, program: Program) -> None:
         """Runs a program to its end on all threads."""
+        if not len(program):
+            return  # without a barrier at its end the helpers might meet the next one too late
         started = time.perf_counter()
         stamps = NO_STAMPS if self._recorder is None else self._recorder.begin(program, self.n_threads)
         if self._helpers:

@@ -33,7 +33,7 @@ class Buffers:
     ) -> None:
         t, d, k = max_rows, config.width, max(config.n_active_experts, 1)
         h, kv = len(shard.heads) * config.head_width, len(shard.kv_heads) * config.head_width
-        f, v = len(shard.hidden), n_groups(len(shard.vocab)) * 16
+        f, v = len(shard.hidden), n_groups(len(shard.vocab)) * 16 if shard.has_head else 0
         self.max_rows = t
         self.rows = zeros((t, 2), np.int64)  # position, address of the slot's page table
         self.n_rows = zeros(2, np.int64)  # [0, T], the borders of a matrix that all rows use

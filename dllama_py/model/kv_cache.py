@@ -1,7 +1,7 @@
 """Keys and values of all slots, in pages of 64 positions that a slot takes when it reaches them.
 
 Every rank keeps the same page tables for its own KV heads, because it sees the same rows in the same order. A page
-number covers all layers, whose parts lie one behind the other, so memory is taken as a sequence grows: what is
+number covers all layers of the rank, whose parts lie one behind the other, so memory is taken as a sequence grows: what is
 reserved costs nothing until it is written.
 """
 
@@ -28,7 +28,8 @@ class KvCache:
         self._tables_address: int = self._tables.ctypes.data  # asked for once; numpy takes microseconds to tell it
         self._n_pages = [0] * n_slots
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
-        shape = (n_slots * pages_per_slot, config.n_layers, page_bytes)
+        self._first_layer = shard.layers.start
+        shape = (n_slots * pages_per_slot, len(shard.layers), page_bytes)
         self._keys = np.zeros(shape, np.uint8)  # a layer's part of a page: [kv heads, 4, E, 16]
         self._values = np.zeros(shape, np.uint8)  # [kv heads, 64, E]
 
@@ -43,11 +44,11 @@ class KvCache:
 
     def keys(self, layer: int) -> NDArray[np.uint8]:
         """Keys of one layer. Kernels find the part with number n at n parts' bytes from its start."""
-        return self._keys[:, layer]
+        return self._keys[:, layer - self._first_layer]
 
     def values(self, layer: int) -> NDArray[np.uint8]:
         """Values of one layer, as `keys`."""
-        return self._values[:, layer]
+        return self._values[:, layer - self._first_layer]
 
     def table_address(self, slot: int) -> int:
         """Where the part numbers of a slot's pages stand, for the kernels: page number * layers."""

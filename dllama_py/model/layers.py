@@ -45,7 +45,8 @@ class Layers:
         self._weights = weights
         self._buffers = buffers
         self._make = Instructions(config, weights, buffers, cache, rope, rounding)
-        self.log = ResidualLog(buffers, config.n_layers)
+        self.numbers, self.has_head = weights.shard.layers, weights.shard.has_head
+        self.log = ResidualLog(buffers, self.numbers)
 
     def attention(self, layer: int) -> Iterator[Part]:
         """x += o(attention(norm(x)))."""

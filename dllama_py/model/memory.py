@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
-from dllama_py.formats.tensors import Cut, tensor_specs
 from dllama_py.kernels.layout import PAGE
 from dllama_py.model.buffers import Buffers
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
 from dllama_py.sharding.kinds import Kinds
-from dllama_py.sharding.pieces import packed_piece_bytes
+from dllama_py.sharding.pieces import held_specs, packed_piece_bytes
 from dllama_py.sharding.plan import Shard
 
 ASSUMED_THREADS = 8  # a thread adds its scratch, 0.1 MB at 4096 positions
@@ -55,23 +54,26 @@ def rank_memories(
     step: StepSize = USUAL_STEP,
 ) -> list[RankMemory]:
     """The memory of every rank."""
-    specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
+    return [_rank_memory(config, shard, kinds, context, half_cache, step) for shard in shards]
+
+
+def _rank_memory(
+    config: ModelConfig, shard: Shard, kinds: Kinds, context: int, half_cache: bool, step: StepSize
+) -> RankMemory:
+    specs = [spec for spec in held_specs(config, shard) if not spec.expert]
     vectors_bytes = sum(spec.n_elements * 4 for spec in specs if len(spec.shape) == 1)
     rope_bytes = context * config.head_width * 4
-    return [
-        RankMemory(
-            sum(packed_piece_bytes(spec, kinds[spec.name], shard, config) for spec in specs),
-            cache_bytes(config, shard, step.n_slots, context, half_cache),
-            buffers_bytes(config, shard, context, step) + vectors_bytes + rope_bytes,
-        )
-        for shard in shards
-    ]
+    return RankMemory(
+        sum(packed_piece_bytes(spec, kinds[spec.name], shard, config) for spec in specs),
+        cache_bytes(config, shard, step.n_slots, context, half_cache),
+        buffers_bytes(config, shard, context, step) + vectors_bytes + rope_bytes,
+    )
 
 
 def cache_bytes(config: ModelConfig, shard: Shard, n_slots: int, context: int, half: bool) -> int:
     """Keys and values of whole pages."""
     positions = n_slots * -(-context // PAGE) * PAGE
-    return 2 * config.n_layers * positions * len(shard.kv_heads) * config.head_width * (2 if half else 4)
+    return 2 * len(shard.layers) * positions * len(shard.kv_heads) * config.head_width * (2 if half else 4)
 
 
 def buffers_bytes(config: ModelConfig, shard: Shard, context: int, step: StepSize = USUAL_STEP) -> int:

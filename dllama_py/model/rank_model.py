@@ -159,10 +159,12 @@ def kernels_of(layers: Layers, all_reduce: AllReduce | None) -> list[Kernel]:
 
 
 def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]], is_hashed: bool) -> list[Instruction]:
-    """All layers, with the exchanges in their places, and the head, which does nothing where no row is wanted."""
+    """The rank's layers, with the exchanges in their places, and if it has the last one the head, which does nothing
+    where no row is wanted.
+    """
     page = PAGES[layers.config.arch]
-    instructions = [layers.log.hash_residual(0)] if is_hashed else []
-    for number in range(layers.config.n_layers):
+    instructions = [layers.log.hash_residual(layers.numbers.start)] if is_hashed else []
+    for number in layers.numbers:
         for part in page(layers, number):
             match part:
                 case Instruction():
@@ -173,7 +175,7 @@ def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]],
                     _follow(instructions, [instruction])
         if is_hashed:
             instructions.append(layers.log.hash_residual(number + 1))
-    return instructions + layers.head()
+    return instructions + (layers.head() if layers.has_head else [])
 
 
 def _follow(instructions: list[Instruction], others: list[Instruction]) -> None:

@@ -18,16 +18,17 @@ ATTENTION, FEED_FORWARD = 0, 1  # the halves of a layer
 
 
 class ResidualLog:
-    """Of L layers and a rank's P / N leaves, for the rows of the last step that was hashed."""
+    """Of a rank's L layers and P / N leaves, for the rows of the last step that was hashed."""
 
-    def __init__(self, buffers: Buffers, n_layers: int) -> None:
+    def __init__(self, buffers: Buffers, layers: range) -> None:
         n_leaves, max_rows, _ = buffers.leaves.shape
         self._buffers = buffers
-        self._residual = np.zeros((n_layers + 1, max_rows), np.int64)
-        self._leaves = np.zeros((n_layers, 2, n_leaves, max_rows), np.int64)
+        self.first_layer = layers.start
+        self._residual = np.zeros((len(layers) + 1, max_rows), np.int64)
+        self._leaves = np.zeros((len(layers), 2, n_leaves, max_rows), np.int64)
 
     def residual(self, n_rows: int) -> Hashes:
-        """int64 [L + 1, T]: of the embedded rows, then of the residual stream after each layer."""
+        """int64 [L + 1, T]: of the rows that came in, then of the residual stream after each layer."""
         return np.ascontiguousarray(self._residual[:, :n_rows])
 
     def leaves(self, n_rows: int) -> Hashes:
@@ -35,14 +36,14 @@ class ResidualLog:
         return np.ascontiguousarray(self._leaves[..., :n_rows])
 
     def hash_residual(self, n_done: int) -> Instruction:
-        """After so many layers."""
-        b, out = self._buffers, self._residual[n_done : n_done + 1]
-        return _hashing(b.x[np.newaxis], out, b.n_rows[1:])
+        """After so many layers of the model."""
+        b, own = self._buffers, n_done - self.first_layer
+        return _hashing(b.x[np.newaxis], self._residual[own : own + 1], b.n_rows[1:])
 
     def hash_leaves(self, layer: int, half: int) -> Instruction:
         """Before they are added, which overwrites them."""
         b = self._buffers
-        return _hashing(b.leaves, self._leaves[layer, half], b.n_rows[1:])
+        return _hashing(b.leaves, self._leaves[layer - self.first_layer, half], b.n_rows[1:])
 
 
 def _hashing(x: NDArray[np.float32], out: Hashes, n_rows: NDArray[np.int64]) -> Instruction:

@@ -17,7 +17,7 @@ from dllama_py.kernels.layout import RUN_BYTES
 from dllama_py.kernels.pack import to_runs
 from dllama_py.kernels.quantize import quantize_rows
 from dllama_py.progress import Progress, Work
-from dllama_py.sharding.pieces import piece_of
+from dllama_py.sharding.pieces import is_held, piece_of
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.comm import Comm
@@ -38,18 +38,20 @@ def distribute(
     work, done = Work("loading weights", _stored_bytes(config, kinds)), 0
     for spec, start, stop in _chunks(config):
         runs = to_runs(kinds[spec.name], _stored(checkpoint, spec, start, stop, kinds[spec.name]))
-        for shard in shards:
+        for rank, shard in enumerate(shards):
+            if not is_held(spec, shard):
+                continue
             piece = piece_of(spec, shard, config)
             rows = piece.rows_within(start, stop)
             if not rows or not piece.blocks:
                 continue
             part = runs[rows.start - start : rows.stop - start, piece.blocks.start : piece.blocks.stop]
             block = np.ascontiguousarray(part).reshape(len(rows), -1)
-            if shard.rank == comm.rank:
+            if rank == comm.rank:
                 weights.put(spec, rows.start - piece.rows.start, block)
             else:
-                on_progress(work, done, f"{spec.name} to rank {shard.rank} on {comm.hosts[shard.rank]}")
-                comm.send(block, shard.rank)
+                on_progress(work, done, f"{spec.name} to rank {rank} on {comm.hosts[rank]}")
+                comm.send(block, rank)
         done += runs.nbytes
         on_progress(work, done, spec.name)
         checkpoint.release()
@@ -58,6 +60,8 @@ def distribute(
 def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatType]) -> None:
     """On the other ranks: the same walk, receiving."""
     for spec, start, stop in _chunks(weights.config):
+        if not is_held(spec, shard):
+            continue
         piece = piece_of(spec, shard, weights.config)
         rows = piece.rows_within(start, stop)
         if rows and piece.blocks:

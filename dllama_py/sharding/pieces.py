@@ -1,10 +1,11 @@
 """Which rows and columns of a tensor a shard holds."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.config import ModelConfig
-from dllama_py.formats.tensors import Along, Cut, TensorSpec
+from dllama_py.formats.tensors import Along, Cut, TensorSpec, tensor_specs
 from dllama_py.kernels.layout import packed_bytes
 from dllama_py.sharding.plan import Shard
 
@@ -21,8 +22,20 @@ class Piece:
         return range(min(max(self.rows.start, start), stop), max(min(self.rows.stop, stop), start))
 
 
+def is_held(spec: TensorSpec, shard: Shard) -> bool:
+    """Whether a rank has some of a tensor."""
+    if spec.cut is Cut.ROOT:
+        return False
+    return shard.has_head if spec.layer is None else spec.layer in shard.layers
+
+
+def held_specs(config: ModelConfig, shard: Shard) -> Iterator[TensorSpec]:
+    """All tensors of which a rank has some, in file order."""
+    return (spec for spec in tensor_specs(config) if is_held(spec, shard))
+
+
 def piece_of(spec: TensorSpec, shard: Shard, config: ModelConfig) -> Piece:
-    """What a rank owns of a tensor that is distributed (not Cut.ROOT)."""
+    """What a rank has of a tensor that it holds."""
     n_rows, n_columns = spec.matrix_shape
     rows, columns = range(n_rows), range(n_columns)
     if spec.cut is Cut.OUTPUT:

@@ -14,12 +14,18 @@ from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 
 MIN_LEAVES = 8
-WAYS_OUT = "put two ranks on the strongest host; any number will do for the pipeline topology, not yet in this version"
+WAYS_OUT = (
+    "put two ranks on the strongest host, or take --topology pipeline, for which any number up to the layers will do"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One rank's part. Leaf borders count 32-column blocks of this rank's own columns, from 0."""
+    """One rank's part. Leaf borders count 32-column blocks of this rank's own columns, from 0.
+
+    `rank` of `n_ranks`: among those that share these layers, which are consecutive; `has_head`: the last ones are among
+    them.
+    """
 
     rank: int
     n_ranks: int
@@ -29,6 +35,8 @@ class Shard:
     vocab: range
     head_leaves: tuple[int, ...]
     hidden_leaves: tuple[int, ...]
+    layers: range
+    has_head: bool
 
     @property
     def n_leaves(self) -> int:
@@ -61,7 +69,7 @@ def rank_counts(config: ModelConfig, replicate_kv: bool) -> list[int]:
 
 
 def make_plan(config: ModelConfig, n_ranks: int, replicate_kv: bool = False) -> list[Shard]:
-    """The shards of all ranks. UsageError when the model cannot be shared like this; reads no weights."""
+    """The shards of ranks that share all layers. UsageError when the model cannot be shared like this; reads no weights."""
     _check_blocks(config)
     _check_count(config, n_ranks, replicate_kv)
     return [_shard(config, rank, n_ranks) for rank in range(n_ranks)]
@@ -123,6 +131,8 @@ def _shard(config: ModelConfig, rank: int, n_ranks: int) -> Shard:
         range(config.vocab_size * rank // n_ranks, config.vocab_size * (rank + 1) // n_ranks),
         tuple((border - head_units[0]) * unit_blocks for border in head_units),
         tuple(border - hidden_blocks[0] for border in hidden_blocks),
+        range(config.n_layers),
+        has_head=True,
     )
 
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.config import ModelConfig
-from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
+from dllama_py.formats.tensors import TensorSpec
 from dllama_py.kernels.layout import n_groups, packed_bytes
 from dllama_py.kernels.pack import pack_rows
-from dllama_py.sharding.pieces import packed_piece_bytes, piece_of
+from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
 
 ALIGNMENT = 64  # bytes, a cache line
@@ -41,7 +41,7 @@ class Weights:
         self.shard = shard
         self._matrices: dict[Key, Matrix] = {}
         self._vectors: dict[Key, Floats] = {}
-        specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT and not spec.expert]
+        specs = [spec for spec in held_specs(config, shard) if not spec.expert]
         self._arena = _arena(sum(_aligned(packed_piece_bytes(spec, kinds[spec.name], shard, config)) for spec in specs))
         self._arena_used = 0
         for spec in specs:

@@ -22,7 +22,7 @@ class PeerLost(ClusterError):
 
 
 class Comm(Protocol):
-    """A fixed set of ranks, 0 to size - 1; rank 0 is the root. Only one thread of a process may use it."""
+    """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread of a process may use it."""
 
     @property
     def rank(self) -> int: ...
@@ -63,6 +63,9 @@ class Comm(Protocol):
     def barrier(self) -> None:
         """Return when all ranks have come here; sleeps while it waits."""
 
+    def part(self, ranks: range) -> "Comm":
+        """Some ranks, this one among them, as a world of their own; all of them call it at once."""
+
     def abort(self, code: int) -> NoReturn:
         """End every process of the world now, with this exit code."""
 
@@ -102,6 +105,9 @@ class SoloComm:
 
     def barrier(self) -> None:
         """Nobody else can be late."""
+
+    def part(self, ranks: range) -> Comm:
+        return self
 
     def abort(self, code: int) -> NoReturn:
         raise SystemExit(code)

@@ -118,5 +118,8 @@ class MeteredComm:
     def barrier(self) -> None:
         self._comm.barrier()
 
+    def part(self, ranks: range) -> Comm:
+        return self._comm.part(ranks)
+
     def abort(self, code: int) -> NoReturn:
         self._comm.abort(code)

@@ -20,7 +20,7 @@ import mpi4py
 import numpy as np
 
 from dllama_py.errors import ClusterError
-from dllama_py.transport.comm import Buffer, PeerLost
+from dllama_py.transport.comm import Buffer, Comm, PeerLost, SoloComm
 from dllama_py.transport.silence import PATIENCE, Silence, patience_of
 from dllama_py.transport.wires import make_wire
 from dllama_py.wire import Trouble, Wire, WireWord
@@ -47,8 +47,8 @@ def _lost_touch(where: str, reason: str) -> str:
     return f"lost touch with another rank during {where}: {reason.splitlines()[0]}"
 
 
-def _wrong_length(source: int, received: int, expected: int) -> ClusterError:
-    return ClusterError(f"rank {source} sent {received} bytes where {expected} were expected: {MISMATCH}")
+def _wrong_length(rank: int, received: int, expected: int) -> ClusterError:
+    return ClusterError(f"rank {rank} sent {received} bytes where {expected} were expected: {MISMATCH}")
 
 
 def _explained(
@@ -69,12 +69,20 @@ def _explained(
 
 
 class MpiComm:
-    """The ranks of one mpirun job. `chunk_bytes` is the longest single message. `patience_s`: how long a rank within a
-    step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the environment.
+    """The ranks of one mpirun job, or a part of them. `chunk_bytes` is the longest single message. `patience_s`: how
+    long a rank within a step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the
+    environment. `first_rank`: of a part its first one's number in the job, as messages call it.
     """
 
-    def __init__(self, chunk_bytes: int = CHUNK_BYTES, patience_s: float | None = None) -> None:
-        self._world = MPI.COMM_WORLD
+    def __init__(
+        self,
+        chunk_bytes: int = CHUNK_BYTES,
+        patience_s: float | None = None,
+        ranks: MPI.Intracomm = MPI.COMM_WORLD,
+        first_rank: int = 0,
+    ) -> None:
+        self._world = ranks
+        self._first_rank = first_rank
         self._status = MPI.Status()
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
@@ -109,7 +117,7 @@ class MpiComm:
         """Of a failed call, or a message of another length."""
         detail = wire[WireWord.DETAIL]
         if wire[WireWord.TROUBLE] == Trouble.LENGTH:
-            return _wrong_length(wire[WireWord.PARTNER], detail, wire[WireWord.EXPECTED])
+            return _wrong_length(self._first_rank + wire[WireWord.PARTNER], detail, wire[WireWord.EXPECTED])
         if MPI.Get_error_class(detail) == MPI.ERR_TRUNCATE:
             return ClusterError(TOO_LONG)
         return PeerLost(_lost_touch("exchange", MPI.Get_error_string(detail)))
@@ -169,6 +177,12 @@ class MpiComm:
     def barrier(self) -> None:
         self._wait_idle(self._world.Ibarrier())
 
+    def part(self, ranks: range) -> Comm:
+        if len(ranks) == 1:
+            return SoloComm()
+        group = self._world.Get_group().Incl(list(ranks))
+        return MpiComm(self._chunk_bytes, self._patience_s, self._world.Create_group(group), ranks.start)
+
     def abort(self, code: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller has said why; the library would add a riddle
         self._world.Abort(code)
@@ -185,7 +199,7 @@ class MpiComm:
 
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self._status.Get_count(MPI.BYTE)) != expected_bytes:
-            raise _wrong_length(self._status.Get_source(), received, expected_bytes)
+            raise _wrong_length(self._first_rank + self._status.Get_source(), received, expected_bytes)
 
     def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
         """Until the request is done, leaving the core to whoever else wants it."""
@@ -223,7 +237,7 @@ class MpiComm:
             silence.restart()
         elif silence.look() >= self._patience_s:
             raise ClusterError(
-                f"no sign of life from rank {partner} on {self.hosts[partner]} for {silence.seconds:.0f} s: "
+                f"no sign of life from rank {self._first_rank + partner} on {self.hosts[partner]} for {silence.seconds:.0f} s: "
                 f"it is frozen or the link is cut; look at that host ({PATIENCE} sets the time, 0 waits for ever)"
             )
         elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
