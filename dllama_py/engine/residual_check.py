@@ -72,8 +72,8 @@ def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence
     rank = _odd_one(residuals[:, n_done, row].tolist())
     others = "the other" if len(hosts) == 2 else "the others"
     raise ClusterError(
-        f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(first_layer + n_done)} at position {positions[row]}: "
-        "its CPU, its memory or its link makes errors; test that host, or leave it out"
+        f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(first_layer + n_done)} "
+        f"at position {positions[row]}: its CPU, its memory or its link makes errors; test that host, or leave it out"
     )
 
 

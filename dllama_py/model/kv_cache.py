@@ -1,8 +1,8 @@
 """Keys and values of all slots, in pages of 64 positions that a slot takes when it reaches them.
 
 Every rank keeps the same page tables for its own KV heads, because it sees the same rows in the same order. A page
-number covers all layers of the rank, whose parts lie one behind the other, so memory is taken as a sequence grows: what is
-reserved costs nothing until it is written.
+number covers all layers of the rank, whose parts lie one behind the other, so memory is taken as a sequence grows:
+what is reserved costs nothing until it is written.
 """
 
 import numpy as np

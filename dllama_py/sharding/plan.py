@@ -69,7 +69,7 @@ def rank_counts(config: ModelConfig, replicate_kv: bool) -> list[int]:
 
 
 def make_plan(config: ModelConfig, n_ranks: int, replicate_kv: bool = False) -> list[Shard]:
-    """The shards of ranks that share all layers. UsageError when the model cannot be shared like this; reads no weights."""
+    """The shards of ranks that share all layers. UsageError when the model cannot be shared so; reads no weights."""
     _check_blocks(config)
     _check_count(config, n_ranks, replicate_kv)
     return [_shard(config, rank, n_ranks) for rank in range(n_ranks)]

@@ -22,7 +22,7 @@ class PeerLost(ClusterError):
 
 
 class Comm(Protocol):
-    """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread of a process may use it."""
+    """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread may use it."""
 
     @property
     def rank(self) -> int: ...

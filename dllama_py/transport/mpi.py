@@ -237,8 +237,9 @@ class MpiComm:
             silence.restart()
         elif silence.look() >= self._patience_s:
             raise ClusterError(
-                f"no sign of life from rank {self._first_rank + partner} on {self.hosts[partner]} for {silence.seconds:.0f} s: "
-                f"it is frozen or the link is cut; look at that host ({PATIENCE} sets the time, 0 waits for ever)"
+                f"no sign of life from rank {self._first_rank + partner} on {self.hosts[partner]} "
+                f"for {silence.seconds:.0f} s: it is frozen or the link is cut; look at that host "
+                f"({PATIENCE} sets the time, 0 waits for ever)"
             )
         elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
             silence.was_asked = True

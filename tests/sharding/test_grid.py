@@ -3,7 +3,7 @@ import pytest
 
 from dllama_py.errors import UsageError
 from dllama_py.sharding.grid import even_split, grid_shards, make_grid
-from tests.sharding.test_plan import config
+from tests.checkpoints import tiny_config
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_a_stage_without_layers_is_left_out_but_for_the_roots() -> None:
 
 
 def test_shards_of_two_stages() -> None:
-    shards = grid_shards(config(), make_grid(2, 5, (1, 0, 1, 0, 0)))
+    shards = grid_shards(tiny_config(), make_grid(2, 5, (1, 0, 1, 0, 0)))
     assert [list(shard.layers) for shard in shards] == [[0], [], [1], [], []]
     assert [shard.has_head for shard in shards] == [False, False, True, False, False]
     assert {(shard.rank, shard.n_ranks) for shard in shards} == {(0, 1)}
 
 
 def test_ranks_of_a_stage_share_it_as_in_the_tensor_topology() -> None:
-    shards = grid_shards(config(), make_grid(2, 4, (1, 1)))
-    assert [list(shard.heads) for shard in shards] == [[0, 1, 2, 3], [4, 5, 6, 7, 8]] * 2
+    shards = grid_shards(tiny_config(), make_grid(2, 4, (1, 1)))
+    assert [list(shard.heads) for shard in shards] == [[0, 1, 2, 3], [4, 5, 6, 7]] * 2
     assert [shard.rank for shard in shards] == [0, 1, 0, 1]
 
 
