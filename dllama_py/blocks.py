@@ -7,54 +7,29 @@ Sources: the q40 and q80 writer of distributed-llama (converter/writer.py, inclu
 layouts of ggml (ggml-common.h). q40 is ggml's Q4_0, q80 its Q8_0.
 """
 
-from enum import Enum
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 32  # columns; every type is cut and multiplied in runs of 32
-SUPER_BLOCK = 256  # columns of a K type's file block
+from dllama_py import codebook_blocks, k_blocks, plain_blocks
+from dllama_py.block_parts import Parts, values_of
+from dllama_py.float_types import BLOCK, SUPER_BLOCK, Bytes, Floats, FloatType
+
+__all__ = [
+    "BLOCK",
+    "SUPER_BLOCK",
+    "Bytes",
+    "FloatType",
+    "Floats",
+    "dequantize",
+    "parts_of",
+    "quantize",
+    "widen_bf16",
+]
+
 _NO_INVERSE = np.float32(2.0**-128)  # 1 / this and below overflows float32
-
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
-
-
-class FloatType(Enum):
-    """A storage type: (name, elements of a file block, bytes of a file block, ggml type number)."""
-
-    F32 = ("f32", 1, 4, 0)
-    F16 = ("f16", 1, 2, 1)
-    BF16 = ("bf16", 1, 2, 30)
-    Q40 = ("q40", 32, 18, 2)
-    Q41 = ("q41", 32, 20, 3)
-    Q80 = ("q80", 32, 34, 8)
-    Q6K = ("q6_k", 256, 210, 14)
-
-    def __init__(self, label: str, block_elements: int, block_bytes: int, ggml_type: int) -> None:
-        self.label = label
-        self.block_elements = block_elements
-        self.block_bytes = block_bytes
-        self.ggml_type = ggml_type
-
-    @property
-    def is_float(self) -> bool:
-        """Whether activations meet this type in f32 rather than in q80 blocks."""
-        return self in (FloatType.F32, FloatType.F16, FloatType.BF16)
-
-    def n_bytes(self, n_elements: int) -> int:
-        """Bytes of a run of elements that is a whole number of file blocks."""
-        blocks, rest = divmod(n_elements, self.block_elements)
-        if rest:
-            raise ValueError(f"{n_elements} elements are not whole {self.label} blocks of {self.block_elements}")
-        return blocks * self.block_bytes
-
-    @classmethod
-    def named(cls, label: str) -> "FloatType":
-        for kind in cls:
-            if kind.label == label:
-                return kind
-        raise ValueError(f"no float type {label!r}; known: {', '.join(kind.label for kind in cls)}")
+_PARTS: dict[FloatType, Callable[[Bytes], Parts]] = plain_blocks.PARTS | k_blocks.PARTS | codebook_blocks.PARTS
 
 
 def widen_bf16(bits: NDArray[np.uint16]) -> Floats:
@@ -108,49 +83,10 @@ def dequantize(data: Bytes, kind: FloatType) -> Floats:
         return data.view(np.float16).astype(np.float32)
     if kind is FloatType.BF16:
         return widen_bf16(data.view(np.uint16))
-    blocks = data.reshape(rows, -1, kind.block_bytes)  # [rows, blocks, block_bytes]
-    unpack = {
-        FloatType.Q40: _dequantize_q40,
-        FloatType.Q41: _dequantize_q41,
-        FloatType.Q80: _dequantize_q80,
-        FloatType.Q6K: _dequantize_q6k,
-    }[kind]
-    return unpack(blocks).reshape(rows, -1)
+    return values_of(parts_of(data, kind)).reshape(rows, -1)
 
 
-def _half(blocks: Bytes, at: int) -> Floats:
-    return np.ascontiguousarray(blocks[..., at : at + 2]).view(np.float16).astype(np.float32)  # [rows, blocks, 1]
-
-
-def _nibbles(packed: Bytes) -> NDArray[np.uint8]:
-    return np.concatenate([packed & 15, packed >> 4], axis=-1)
-
-
-def _dequantize_q40(blocks: Bytes) -> Floats:
-    return (_nibbles(blocks[..., 2:]).astype(np.float32) - np.float32(8)) * _half(blocks, 0)
-
-
-def _dequantize_q41(blocks: Bytes) -> Floats:
-    return _nibbles(blocks[..., 4:]).astype(np.float32) * _half(blocks, 0) + _half(blocks, 2)
-
-
-def _dequantize_q80(blocks: Bytes) -> Floats:
-    return blocks[..., 2:].view(np.int8).astype(np.float32) * _half(blocks, 0)
-
-
-def _dequantize_q6k(blocks: Bytes) -> Floats:
-    """128 bytes of low nibbles, 64 of high bit pairs, 16 signed scales of 16 columns each, half scale."""
-    scale = blocks[..., 192:208].view(np.int8).astype(np.float32) * _half(blocks, 208)  # [rows, blocks, 16]
-    return np.repeat(scale, 16, axis=-1) * codes_q6k(blocks).astype(np.float32)
-
-
-def codes_q6k(blocks: Bytes) -> NDArray[np.int8]:
-    """Q6_K file blocks [..., 210] -> codes -32..31 in column order [..., 256]."""
-    parts = []
-    for half in range(2):  # 128 columns each
-        low = blocks[..., 64 * half : 64 * half + 64]
-        high = blocks[..., 128 + 32 * half : 160 + 32 * half]
-        for quarter in range(4):  # 32 columns each
-            nibble = low[..., 32 * (quarter % 2) : 32 * (quarter % 2) + 32] >> (4 * (quarter // 2)) & 15
-            parts.append(nibble | (high >> (2 * quarter) & 3) << 4)
-    return np.concatenate(parts, axis=-1).view(np.int8) - np.int8(32)
+def parts_of(data: Bytes, kind: FloatType) -> Parts:
+    """uint8 [rows, row_bytes] of a type that is not float -> the parts of its blocks [rows, blocks, ...]."""
+    blocks = np.ascontiguousarray(data).reshape(data.shape[0], -1, kind.block_bytes)
+    return _PARTS[kind](blocks)

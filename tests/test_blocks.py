@@ -9,18 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dllama_py import codebook_blocks, k_blocks, plain_blocks
 from dllama_py.blocks import FloatType, dequantize, quantize, widen_bf16
 from dllama_py.kernels.quantize import quantize_rows, widen_rows
 
-GGML = {
-    FloatType.F32: Kind.F32,
-    FloatType.F16: Kind.F16,
-    FloatType.BF16: Kind.BF16,
-    FloatType.Q40: Kind.Q4_0,
-    FloatType.Q41: Kind.Q4_1,
-    FloatType.Q80: Kind.Q8_0,
-    FloatType.Q6K: Kind.Q6_K,
+HALVES_AT = {  # in a file block, where not at the front alone
+    FloatType.Q41: [0, 2],
+    FloatType.Q51: [0, 2],
+    FloatType.Q2K: [80, 82],
+    FloatType.Q3K: [108],
+    FloatType.Q4K: [0, 2],
+    FloatType.Q5K: [0, 2],
+    FloatType.Q6K: [208],
 }
+PARTS_KNOWN = [*plain_blocks.PARTS, *k_blocks.PARTS, *codebook_blocks.PARTS]
 WRITABLE = [FloatType.F32, FloatType.F16, FloatType.Q40, FloatType.Q80]
 weights = arrays(
     np.float32,
@@ -40,8 +42,9 @@ def as_bytes(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", FloatType)
 def test_sizes_are_those_of_ggml(kind):
-    elements, size = gguf.GGML_QUANT_SIZES[GGML[kind]]
-    assert (kind.block_elements, kind.block_bytes, kind.ggml_type) == (elements, size, GGML[kind])
+    elements, size = gguf.GGML_QUANT_SIZES[Kind(kind.ggml_type)]
+    assert (kind.block_elements, kind.block_bytes) == (elements, size)
+    assert kind.name.replace("_", "") == Kind(kind.ggml_type).name.replace("_", "")
     assert FloatType.named(kind.label) is kind
 
 
@@ -51,13 +54,18 @@ def test_sizes_are_whole_blocks():
         FloatType.Q80.n_bytes(48)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FloatType if not kind.is_float])
-def test_dequantising_is_that_of_the_gguf_package(kind):
-    data = np.random.default_rng(1).integers(0, 256, (4, 3 * kind.block_bytes), dtype=np.uint8)
-    at = {FloatType.Q6K: [208]}.get(kind, [0, 2] if kind is FloatType.Q41 else [0])
-    for place in at:  # halves that are finite
-        data.reshape(4, 3, -1)[..., place + 1] &= 0x3B
-    np.testing.assert_array_equal(dequantize(data, kind), gguf.quants.dequantize(data, GGML[kind]))
+@pytest.mark.parametrize("kind", PARTS_KNOWN, ids=lambda kind: kind.label)
+@pytest.mark.parametrize("special", [None, 0x00, 0xFF, 0x80, 0x7F])
+def test_dequantising_is_that_of_the_gguf_package(kind, special):
+    """To the bit; blocks of random bytes, and of one byte throughout, with halves that are finite."""
+    data = np.random.default_rng(1).integers(0, 256, (4, 3, kind.block_bytes), dtype=np.uint8)
+    if special is not None:
+        data[:] = special
+    for place in HALVES_AT.get(kind, [0]):
+        data[..., place + 1] &= 0xBB
+    data = data.reshape(4, -1)
+    theirs = gguf.quants.dequantize(data, Kind(kind.ggml_type))
+    np.testing.assert_array_equal(dequantize(data, kind).view(np.uint32), theirs.view(np.uint32))
 
 
 def test_q80_is_that_of_the_gguf_package():
@@ -129,7 +137,7 @@ def test_fast_equals_the_definition(x, target, source):
     np.testing.assert_array_equal(quantize_rows(data, source, target), quantize(dequantize(data, source), target))
 
 
-@pytest.mark.parametrize("source", [FloatType.Q40, FloatType.Q41, FloatType.Q80, FloatType.Q6K])
+@pytest.mark.parametrize("source", PARTS_KNOWN, ids=lambda kind: kind.label)
 def test_fast_equals_the_definition_from_blocks(source):
     data = np.random.default_rng(3).integers(0, 60, (2, 2 * source.block_bytes * 256 // source.block_elements))
     data = data.astype(np.uint8)

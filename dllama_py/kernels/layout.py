@@ -10,7 +10,7 @@ Quantised activations: 48 bytes a block (`X_*` offsets): 32 signed codes, the fl
 first 16 codes, of the last 16, and of all.
 """
 
-from dllama_py.blocks import BLOCK, FloatType
+from dllama_py.float_types import BLOCK, COMPUTED, FloatType
 
 GROUP = 16  # rows
 PAGE = 64  # positions
@@ -35,7 +35,7 @@ PACKED_BLOCK_BYTES = {
 }
 
 # A slice travels as runs of 32 columns. A run is the file's block, but for a K type, whose super-block is cut:
-RUN_BYTES = {kind: kind.n_bytes(BLOCK) for kind in FloatType if kind.block_elements <= BLOCK} | {
+RUN_BYTES = {kind: kind.n_bytes(BLOCK) for kind in COMPUTED if kind.block_elements <= BLOCK} | {
     FloatType.Q6K: 28,  # half scale, two int8 scales, 16 bytes of low nibbles (j and j+16), 8 of high bit pairs
 }
 

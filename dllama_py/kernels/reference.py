@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, codes_q6k, dequantize
+from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, dequantize, parts_of
 from dllama_py.kernels.vectors import fma, sqrt
 
 Integers = NDArray[np.int64]
@@ -105,9 +105,12 @@ def _float_products(weights: Any, x: Any, leaves: Any, out: Any) -> None:
 
 
 class _Blocks(NamedTuple):
+    """Scales and minima of 32 columns are part of d and m, those of 16 stay integers (else these are 1)."""
+
     codes: Integers  # [N, columns]
-    parts: Integers  # [N, columns / 16], the scales of a K type, else 1
+    scales: Integers  # [N, columns / 16]
     d: Floats  # [N, B]
+    minima: Integers  # [N, columns / 16]
     m: Floats  # [N, B], or [N, 0] for types without a minimum
 
 
@@ -117,44 +120,32 @@ def _block_products(w: Any, x: Any, x_scales: Any, leaves: Any, out: Any) -> Non
         for n in range(out.shape[1]):
             total = _ZERO
             for block in range(leaves[leaf], leaves[leaf + 1]):
-                isum = xsum = 0
+                isum = msum = 0
                 for column in range(block * BLOCK, block * BLOCK + BLOCK):
-                    isum += w.parts[n, column // 16] * w.codes[n, column] * x[column]
-                    xsum += x[column]
+                    isum += w.scales[n, column // 16] * w.codes[n, column] * x[column]
+                    msum += w.minima[n, column // 16] * x[column]
                 total = fma(w.d[n, block] * x_scales[block], np.float32(isum), total)
                 if w.m.size > 0:
-                    total = fma(w.m[n, block] * x_scales[block], np.float32(xsum), total)
+                    total = fma(w.m[n, block] * x_scales[block], np.float32(msum), total)
             out[leaf, n] = total
 
 
 def _blocks_of(weights: Bytes, kind: FloatType) -> _Blocks:
-    n = weights.shape[0]
-    file_blocks = np.ascontiguousarray(weights).reshape(n, -1, kind.block_bytes)  # [N, blocks, block_bytes]
-    if kind is FloatType.Q6K:
-        codes = codes_q6k(file_blocks)
-        parts = file_blocks[..., 192:208].view(np.int8).reshape(n, -1).astype(np.int64)
-        d = np.repeat(_halves(file_blocks, 208), 8, axis=1)
-    else:
-        codes = _CODES[kind](file_blocks)
-        d = _halves(file_blocks, 0)
-        parts = np.ones((n, 2 * d.shape[1]), np.int64)
-    m = _halves(file_blocks, 2) if kind is FloatType.Q41 else np.zeros((n, 0), np.float32)
-    return _Blocks(codes.reshape(n, -1).astype(np.int64), parts, d, m)
+    n, parts = weights.shape[0], parts_of(weights, kind)
+    codes = parts.codes.reshape(n, -1).astype(np.int64)
+    d, scales = _by_blocks(parts.d, parts.scales, codes.shape[1])
+    if parts.m is None or parts.minima is None:
+        return _Blocks(codes, scales, d, np.ones_like(scales), np.zeros((n, 0), np.float32))
+    m, minima = _by_blocks(parts.m, parts.minima, codes.shape[1])
+    return _Blocks(codes, scales, d, minima, m)
 
 
-def _nibbles(packed: Bytes) -> Integers:
-    return np.concatenate([packed % 16, packed // 16], axis=-1).astype(np.int64)
-
-
-_CODES: dict[FloatType, Callable[[Bytes], NDArray[Any]]] = {
-    FloatType.Q40: lambda blocks: _nibbles(blocks[..., 2:]) - 8,
-    FloatType.Q41: lambda blocks: _nibbles(blocks[..., 4:]),
-    FloatType.Q80: lambda blocks: blocks[..., 2:].view(np.int8),
-}
-
-
-def _halves(blocks: Bytes, at: int) -> Floats:
-    return np.ascontiguousarray(blocks[..., at : at + 2]).view(np.float16)[..., 0].astype(np.float32)  # [N, blocks]
+def _by_blocks(d: Floats, scales: NDArray[np.integer], columns: int) -> tuple[Floats, Integers]:
+    """Factors [N, blocks, 1] and integers [N, blocks, S] of file blocks -> [N, B] and [N, columns / 16]."""
+    n, n_blocks = len(d), columns // BLOCK
+    if scales[0].size == 2 * n_blocks:
+        return np.repeat(d.reshape(n, -1), scales.shape[2] // 2, axis=1), scales.reshape(n, -1).astype(np.int64)
+    return (d * scales.astype(np.float32)).reshape(n, n_blocks), np.ones((n, 2 * n_blocks), np.int64)
 
 
 def mix(partials: Floats, weights: Floats) -> Floats:

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.blocks import Bytes, Floats, FloatType
+from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
 
-WEIGHTS_TYPES = list(FloatType)
+WEIGHTS_TYPES = list(COMPUTED)
 SCALES = [0.01, -0.02, 0.5, 0.0, -0.0, 65504.0, -65504.0, 2.0**-24, 1023 * 2.0**-24, 2.0**-14]  # halves
 CODE_BYTES = [0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0]
 _HALVES_AT = {FloatType.Q40: [0], FloatType.Q41: [0, 2], FloatType.Q80: [0], FloatType.Q6K: [208]}

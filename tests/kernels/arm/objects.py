@@ -18,7 +18,7 @@ from numba.core import codegen, compiler, config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from dllama_py.blocks import FloatType
+from dllama_py.float_types import COMPUTED, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels.attention import attention
 from dllama_py.kernels.dot4 import DOT4
@@ -31,7 +31,7 @@ from tests.kernels.conversions import narrow, widen
 
 TRIPLE = "aarch64-unknown-linux-gnu" if IS_ARM else "x86_64-unknown-linux-gnu"
 KERNELS = [  # those of fingerprint.py
-    *map(matmul, FloatType),
+    *map(matmul, COMPUTED),
     matmul_weighted(FloatType.Q40),
     elementwise.norm,
     elementwise.quantize,
