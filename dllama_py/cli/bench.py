@@ -157,7 +157,7 @@ def _measure(engine: Engine, n_prompt: int, n_steps: int) -> Figures:
     """Prefill and decode, before and after them the memory's own speed."""
     runner, prompt = engine.runner, some_prompt(engine, n_prompt)
     before = runner.read_bytes_per_s()
-    sequence = warmed_up(engine, prompt)
+    sequence = warmed_up(engine, prompt, n_steps)
     phases = generated(sequence, prompt, n_steps)
     read = max(before, runner.read_bytes_per_s())
     bytes_per_token = sum(facts.bytes_per_token for facts in engine.ranks)

@@ -30,7 +30,7 @@ class Endurance:
 def endure(engine: Engine, arguments: argparse.Namespace) -> Endurance:
     """Generates again and again until the time is over."""
     prompt = some_prompt(engine, arguments.prompt_tokens)
-    sequence = warmed_up(engine, prompt)
+    sequence = warmed_up(engine, prompt, arguments.steps)
     to_wall_s = time.time() - time.perf_counter()
     started_s = said_s = time.perf_counter()
     end_s = started_s + MINUTE_S * arguments.minutes

@@ -53,10 +53,12 @@ def check_room(arguments: argparse.Namespace, checkpoint: Checkpoint, orders: Or
         )
 
 
-def warmed_up(engine: Engine, prompt: list[int]) -> CachedSequence:
-    """A sequence that has answered a prompt as long, of which this one can reuse nothing: its memory is there."""
+def warmed_up(engine: Engine, prompt: list[int], n_steps: int) -> CachedSequence:
+    """A sequence that has held as many tokens as prompt and steps, none of which can be reused: its memory is there."""
     sequence = CachedSequence(engine.runner, slot=0)
-    generated(sequence, [(token + 1) % engine.orders.config.vocab_size for token in prompt], WARM_TOKENS)
+    first = prompt[0] + 1
+    n_tokens = len(prompt) + max(n_steps - WARM_TOKENS, 0)
+    generated(sequence, [(first + i) % engine.orders.config.vocab_size for i in range(n_tokens)], WARM_TOKENS)
     return sequence
 
 

@@ -123,7 +123,7 @@ def _network(comm: Comm) -> Network | None:
 def _measure(engine: Engine, recording: Recording, n_prompt: int, n_steps: int) -> list[Span]:
     """Prefill and decode after a warm-up; end tokens are ignored."""
     prompt = some_prompt(engine, n_prompt)
-    sequence = warmed_up(engine, prompt)
+    sequence = warmed_up(engine, prompt, n_steps)
     engine.runner.read_bytes_per_s()
     return _spans(sequence, recording, prompt, n_steps)
 

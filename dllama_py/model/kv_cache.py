@@ -5,9 +5,13 @@ number covers all layers of the rank, whose parts lie one behind the other, so m
 what is reserved costs nothing until it is written.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from dllama_py.arena import zeroed
+from dllama_py.blocks import Bytes
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 from dllama_py.kernels.layout import PAGE
@@ -30,8 +34,8 @@ class KvCache:
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
         self._first_layer = shard.layers.start
         shape = (n_slots * pages_per_slot, len(shard.layers), page_bytes)
-        self._keys = np.zeros(shape, np.uint8)  # a layer's part of a page: [kv heads, 4, E, 16]
-        self._values = np.zeros(shape, np.uint8)  # [kv heads, 64, E]
+        self._keys = _zeros(shape)  # a layer's part of a page: [kv heads, 4, E, 16]
+        self._values = _zeros(shape)  # [kv heads, 64, E]
 
     @property
     def n_slots(self) -> int:
@@ -69,3 +73,7 @@ class KvCache:
             self._n_pages[slot] -= 1
             self._free.append(int(self._tables[slot, self._n_pages[slot]]) // self._keys.shape[1])
             self._tables[slot, self._n_pages[slot]] = NO_PAGE
+
+
+def _zeros(shape: tuple[int, ...]) -> Bytes:
+    return zeroed(math.prod(shape)).reshape(shape)

@@ -1,10 +1,10 @@
 """A rank's weights in memory: packed matrices and float vectors, found by layer and role."""
 
-import mmap
 from dataclasses import dataclass
 
 import numpy as np
 
+from dllama_py.arena import zeroed
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import TensorSpec
@@ -42,7 +42,7 @@ class Weights:
         self._matrices: dict[Key, Matrix] = {}
         self._vectors: dict[Key, Floats] = {}
         specs = [spec for spec in held_specs(config, shard) if not spec.expert]
-        self._arena = _arena(sum(_aligned(packed_piece_bytes(spec, kinds[spec.name], shard, config)) for spec in specs))
+        self._arena = zeroed(sum(_aligned(packed_piece_bytes(spec, kinds[spec.name], shard, config)) for spec in specs))
         self._arena_used = 0
         for spec in specs:
             self._reserve(spec, kinds[spec.name])
@@ -88,14 +88,6 @@ class Weights:
         packed = self._arena[self._arena_used : self._arena_used + size]
         self._arena_used += _aligned(size)
         self._matrices[spec.layer, spec.role] = Matrix(kind, len(piece.rows), len(piece.blocks), count, packed)
-
-
-def _arena(n_bytes: int) -> Bytes:
-    """Zeroed memory of this process alone, on huge pages where the system gives them."""
-    memory = mmap.mmap(-1, max(n_bytes, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux; shared mappings would stay on small pages
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
 
 
 def _aligned(n_bytes: int) -> int:

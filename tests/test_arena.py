@@ -1,16 +1,16 @@
-# python -m pytest tests/sharding/test_weights.py
+# python -m pytest tests/test_arena.py
 import sys
 from pathlib import Path
 
 import pytest
 
-from dllama_py.sharding.weights import _arena
+from dllama_py.arena import zeroed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such switch, and no smaps to look at")
-def test_weights_lie_on_huge_pages_where_they_are_to_be_had() -> None:
+def test_large_memory_lies_on_huge_pages_where_they_are_to_be_had() -> None:
     policy = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    arena = _arena(64 << 20)
+    arena = zeroed(64 << 20)
     arena[:] = 1
     expected = policy.exists() and "[never]" not in policy.read_text()
     assert (_huge_bytes(arena.ctypes.data) > 32 << 20) == expected
