@@ -1,0 +1,78 @@
+"""The plan of a pipeline: stages with their layers, what they need, and how fast the whole will be."""
+
+import hashlib
+from dataclasses import dataclass
+
+from dllama_py.config import ModelConfig
+from dllama_py.formats.tensors import tensor_specs
+from dllama_py.sharding.kinds import Kinds
+
+PROMPT_TOKENS = 512  # of the prompt whose speed is foretold
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """By which a saved plan knows its model again. `digest`: of the names, shapes and types of all tensors."""
+
+    name: str
+    n_layers: int
+    weights_bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """`layers` is empty for a stage that is left out. Bytes are those of the rank that needs most; `free_bytes` None
+    where its host does not say. Seconds: of a decoded token and of a chunk of a prompt, without hops."""
+
+    number: int
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    layers: range
+    weights_bytes: int
+    cache_bytes: int
+    needs_bytes: int
+    free_bytes: int | None
+    token_s: float
+    chunk_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`token_s`: of one sequence, hops included; `prompt_s`: of a prompt of PROMPT_TOKENS in chunks of `chunk_rows`."""
+
+    model: Model
+    context: int
+    chunk_rows: int
+    stages: tuple[StagePlan, ...]
+    token_s: float
+    hops_s: float
+    prompt_s: float
+    n_sequences: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Layers of each stage."""
+        return tuple(len(stage.layers) for stage in self.stages)
+
+    @property
+    def decode_tok_s(self) -> float:
+        """Of one sequence."""
+        return 1 / self.token_s
+
+    @property
+    def batch_tok_s(self) -> float:
+        """Of `n_sequences` at once, each in a stage of its own where there are enough."""
+        return 1 / max(self.token_s / self.n_sequences, *(stage.token_s for stage in self.stages), 0.0)
+
+    @property
+    def prefill_tok_s(self) -> float:
+        return PROMPT_TOKENS / self.prompt_s
+
+
+def digest(config: ModelConfig, kinds: Kinds) -> str:
+    """SHA-256 of the names, shapes and types of all tensors."""
+    kind_of = {name: kind.label for name, kind in kinds.items()}
+    lines = [f"{spec.name} {spec.shape} {kind_of.get(spec.name, '')}" for spec in tensor_specs(config)]
+    return hashlib.sha256("\n".join([config.arch, *lines]).encode()).hexdigest()

@@ -1,0 +1,78 @@
+"""How fast a rank is, as facts that travel and are written down, and how long it takes with what it holds.
+
+A product of n rows takes a time that grows evenly with n; it is known for one row, which waits for the memory, and for
+`PROBE_ROWS`, which wait for the arithmetic.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dllama_py.blocks import FloatType
+from dllama_py.planning.sizes import PartSizes, Product, RankSizes
+
+PROBE_ROWS = 64
+DECODE_POSITIONS = 256  # what a token is assumed to see: a short question and half of its answer
+
+
+@dataclass(frozen=True, slots=True)
+class KindSpeed:
+    """Of products with weights of one type that come from memory, by all threads of a rank."""
+
+    bytes_per_s: float  # one row
+    macs_per_s: float  # PROBE_ROWS rows
+
+
+@dataclass(frozen=True, slots=True)
+class RankSpeed:
+    """What a rank is measured by. `layer_s`: what a layer takes beside its products, for one row and for each further
+    one; `step_s`: what a step takes beside its layers."""
+
+    kinds: Mapping[FloatType, KindSpeed]
+    layer_s: float
+    row_layer_s: float
+    step_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Four digits are more than is known."""
+        kinds = {
+            kind.label: [_rounded(speed.bytes_per_s), _rounded(speed.macs_per_s)] for kind, speed in self.kinds.items()
+        }
+        beside = {name: _rounded(getattr(self, name)) for name in ("layer_s", "row_layer_s", "step_s")}
+        return {"kinds": kinds, **beside}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "RankSpeed":
+        kinds = {FloatType.named(label): KindSpeed(*values) for label, values in fields["kinds"].items()}
+        return cls(kinds, fields["layer_s"], fields["row_layer_s"], fields["step_s"])
+
+
+def layer_s(sizes: RankSizes, layer: int, speed: RankSpeed, n_rows: int) -> float:
+    """Seconds of one layer for so many rows, each of which sees DECODE_POSITIONS; exchanges are not among them."""
+    seen_bytes = n_rows * DECODE_POSITIONS * sizes.position_bytes
+    beside_s = speed.layer_s + (n_rows - 1) * speed.row_layer_s
+    return part_s(sizes.layers[layer], speed, n_rows) + seen_bytes / _memory_speed(speed) + beside_s
+
+
+def part_s(part: PartSizes, speed: RankSpeed, n_rows: int) -> float:
+    """Seconds of the products of a layer, or of the head."""
+    return sum(_product_s(product, speed.kinds[product.kind], n_rows) for product in part.products)
+
+
+def _product_s(product: Product, speed: KindSpeed, n_rows: int) -> float:
+    """Of experts, those that at least one row has chosen, if every choice is as likely, and each has as many rows."""
+    share = product.n_active / product.n_experts
+    n_read = product.n_experts * (1 - (1 - share) ** n_rows)
+    rows_each = n_rows * product.n_active / n_read
+    one_s = product.n_bytes / speed.bytes_per_s
+    further_s = max(PROBE_ROWS * product.macs / speed.macs_per_s - one_s, 0.0) / (PROBE_ROWS - 1)
+    return n_read * (one_s + (rows_each - 1) * further_s)
+
+
+def _memory_speed(speed: RankSpeed) -> float:
+    """Bytes per second of reading what is no weight: as the fastest product reads."""
+    return max(kind.bytes_per_s for kind in speed.kinds.values())
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

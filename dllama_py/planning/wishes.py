@@ -1,0 +1,46 @@
+"""What a plan is made for: the user's wishes and what of the model's files matters, and the ranks there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dllama_py.cost_model import Link
+from dllama_py.memory_plan import NodeFacts
+from dllama_py.planning.speeds import RankSpeed
+from dllama_py.planning.splits import AUTO
+from dllama_py.settings import DEFAULT_CHUNK_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Of one run. `model`: the file's name; `row_bytes`: of activations of one row on their way to the next stage;
+    `chunk_rows`: of a prompt computed at once, at most; `width`: ranks of a stage."""
+
+    model: str
+    context: int
+    half_cache: bool
+    row_bytes: int
+    split: str = AUTO
+    width: int = 1
+    chunk_rows: int = DEFAULT_CHUNK_ROWS
+    n_slots: int = 1
+    exchange: str = "f32"
+    replicate_kv: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A rank: what it told of its host, and how fast it is."""
+
+    facts: NodeFacts
+    speed: RankSpeed
+
+
+Links = Sequence[Sequence[Link]]  # [rank][other rank]
+
+
+def free_bytes(nodes: Sequence[Node], rank: int) -> float:
+    """What a rank may take: an even share of what its host has for all ranks there; infinite where nobody knows."""
+    facts = nodes[rank].facts
+    n_ranks = sum(node.facts.host == facts.host for node in nodes)
+    host_bytes = None if facts.host_bytes is None else facts.host_bytes // n_ranks
+    return min((known for known in (host_bytes, facts.process_bytes) if known is not None), default=float("inf"))
