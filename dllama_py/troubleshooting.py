@@ -30,7 +30,7 @@ ROWS = {
     "quantised": "the checkpoint is quantised by .*, which cannot be read",
     "other-tensors": "tensors .* are no part of a",
     "not-finite": "holds a (value|scale) that is infinite|its weights may be damaged",
-    "parts": r"is one of \d+ parts of a model|the GGUF is split into \d+ files",
+    "parts": r"part \d+ of \d+|has another part behind its first|get all parts again",
     "no-tokenizer": "holds no tokenizer|needs a tokenizer and the model has none",
     "other-tokenizer": "they do not belong together",
     "disk": "the disk has .* left|B of free disk, .* are needed|the disk took no more",

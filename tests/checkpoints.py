@@ -118,11 +118,12 @@ def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kin
     """A GGUF file with the weights of a golden tiny model and a byte-level tokenizer of 256 bytes and 64 specials.
 
     `kind` is the type of all matrices, as ggml calls it; Q6_K has random codes and needs widths of whole 256
-    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries.
+    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries. With `part_tensors`,
+    the most tensors of a part, the file is split: PATH-00001-of-00003.gguf and so on, of which the first is returned.
     """
-    distinct = changes.pop("distinct", False)
+    distinct, part_tensors = changes.pop("distinct", False), changes.pop("part_tensors", 0)
     config = make_tiny_hf.MODELS[name] | changes
-    writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]])
+    writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]], split_max_tensors=part_tensors)
     _add_facts(writer, config)
     _add_tokenizer(writer, config["vocab_size"])
     for tensor, values in _gguf_tensors(config, _weights(config, distinct)).items():
@@ -130,7 +131,7 @@ def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kin
         wanted = head_kind if head_kind and tensor == "output.weight" else kind
         add_gguf_tensor(writer, tensor, values, Kind[wanted] if matrix else Kind.F32)
     finish_gguf(writer)
-    return path
+    return sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))[0] if part_tensors else path
 
 
 def add_gguf_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: Kind) -> None:

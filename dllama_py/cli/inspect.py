@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     facts = {
         "path": str(checkpoint.path),
         "format": _format(checkpoint),
-        "file_bytes": _file_bytes(checkpoint.path),
+        "file_bytes": checkpoint.file_bytes,
         "config": json.loads(checkpoint.config.to_json()),
         "notes": list(checkpoint.notes),
         "tensors": _tensor_groups(checkpoint, kinds),
@@ -62,11 +62,6 @@ def _format(checkpoint: Checkpoint) -> str:
     if checkpoint.path.is_dir():
         return "folder"
     return "gguf" if checkpoint.metadata else "m"
-
-
-def _file_bytes(path: Path) -> int:
-    files = path.glob("*.safetensors") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
 
 
 def _tensor_groups(checkpoint: Checkpoint, kinds: Kinds) -> list[dict[str, Any]]:

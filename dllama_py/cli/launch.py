@@ -148,11 +148,6 @@ def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:
     """Why this version cannot start what was fetched; None if it can try."""
     if "/" not in name and catalogue.find(name).shape is None:
         return f"{name} is made for pipeline, which this version does not have; its file stays for one that does"
-    if fetched.parts > 1:
-        return (
-            f"the GGUF is split into {fetched.parts} files and is read from one only: "
-            "join them with llama.cpp's `llama-gguf-split --merge`"
-        )
     return None
 
 

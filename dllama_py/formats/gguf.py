@@ -12,7 +12,8 @@ from dllama_py.blocks import Floats, FloatType, dequantize
 from dllama_py.config import ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.gguf_config import open_facts, read_config
-from dllama_py.formats.gguf_header import MAGIC, GgufTensor, read_header
+from dllama_py.formats.gguf_header import MAGIC, GgufTensor
+from dllama_py.formats.gguf_parts import read_gguf, read_metadata
 from dllama_py.formats.mapped import MappedCheckpoint, MappedFile, Stored, check_config
 from dllama_py.formats.strangers import refuse_stranger
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
@@ -39,8 +40,9 @@ _HARMLESS = re.compile(r"^rope_freqs\.weight$|^blk\.\d+\.(attn_rot_embd|rope_fre
 
 
 def open_gguf(file: MappedFile) -> MappedCheckpoint:
-    """A mapped GGUF file as a checkpoint; InputError unless every tensor fits."""
-    metadata, tensors = read_header(file)
+    """A mapped GGUF file, or any part of a split one, as a checkpoint; InputError unless every tensor fits."""
+    model = read_gguf(file)
+    file, metadata, tensors = model.files[0], model.metadata, model.tensors
     arch, facts = open_facts(file.path, metadata)
     embedding = _found(file, tensors, _EMBEDDING)
     config, omitted = read_config(arch, facts, embedding.shape[0], _vector(file, tensors.get(_ROPE_FACTORS)))
@@ -52,7 +54,7 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
         stored[spec.name] = _stored(file, config, spec, _found(file, tensors, name))
         used.add(name)
     _refuse_unused(file, config, tensors.keys() - used)
-    return MappedCheckpoint(file.path, config, stored, (file,), omitted, metadata=metadata)
+    return MappedCheckpoint(file.path, config, stored, model.files, omitted, metadata=metadata)
 
 
 def open_metadata(path: Path) -> Mapping[str, Any]:
@@ -63,7 +65,7 @@ def open_metadata(path: Path) -> Mapping[str, Any]:
         raise InputError(
             f"{path}: is no tokenizer; give a .t file, a tokenizer.json or tokenizer.model, its folder, or a GGUF file"
         )
-    return read_header(file)[0]
+    return read_metadata(file)
 
 
 def _gguf_name(spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
@@ -85,7 +87,7 @@ def _vector(file: MappedFile, tensor: GgufTensor | None) -> Floats | None:
         return None
     if tensor.kind is not FloatType.F32 or len(tensor.shape) != 1:
         raise InputError(f"{file.path}: {tensor.name} must be an f32 vector; the file is damaged")
-    row: Floats = dequantize(file.view(tensor.offset, tensor.shape[0] * 4).reshape(1, -1), tensor.kind)[0]
+    row: Floats = dequantize(tensor.file.view(tensor.offset, tensor.shape[0] * 4).reshape(1, -1), tensor.kind)[0]
     return row
 
 
@@ -99,7 +101,7 @@ def _stored(file: MappedFile, config: ModelConfig, spec: TensorSpec, tensor: Ggu
         )
     rows, columns = spec.matrix_shape
     part_bytes = rows * tensor.kind.n_bytes(columns)
-    return Stored(file, tensor.offset + (spec.expert or 0) * part_bytes, tensor.kind)
+    return Stored(tensor.file, tensor.offset + (spec.expert or 0) * part_bytes, tensor.kind)
 
 
 def _refuse_unused(file: MappedFile, config: ModelConfig, names: set[str]) -> None:

@@ -50,14 +50,10 @@ class Facts:
 
 
 def open_facts(path: Path, metadata: Mapping[str, Any]) -> tuple[Arch, Facts]:
-    """The architecture and its facts; InputError for another one, for parts of models and for adapters."""
+    """The architecture and its facts; InputError for another one and for adapters."""
     name = metadata.get("general.architecture", "missing")
     if metadata.get("general.type", "model") != "model":
         raise InputError(f"{path}: holds a {metadata['general.type']}, not a model; give the model's own file")
-    if metadata.get("split.count", 1) not in (0, 1):
-        raise InputError(
-            f"{path}: is one of {metadata['split.count']} parts of a model; join them with llama-gguf-split --merge"
-        )
     if type(name) is not str or name not in _ARCHS:
         raise InputError(f"{path}: architecture {str(name)[:40]!r} is not supported; {', '.join(_ARCHS)} are")
     return _ARCHS[name], Facts(path, metadata, name)

@@ -31,15 +31,28 @@ _ARRAY_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """One entry of the table; shape in row-major order (outputs before inputs), offset from the file's start."""
+    """One entry of the table; shape in row-major order (outputs before inputs), bytes [offset, end) of its file."""
 
     name: str
     shape: tuple[int, ...]
     kind: FloatType
+    file: MappedFile
     offset: int
+    end: int
 
 
-def read_header(file: MappedFile) -> tuple[Metadata, dict[str, GgufTensor]]:
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before the data of one file."""
+
+    file: MappedFile
+    metadata: Metadata
+    tensors: dict[str, GgufTensor]
+    alignment: int
+    data_start: int
+
+
+def read_header(file: MappedFile) -> Header:
     """Metadata and all tensors of a mapped GGUF file; InputError if anything does not fit or is of an unread type."""
     cursor = Cursor(file, len(MAGIC))
     _check_version(file, cursor.scalar("<I"))
@@ -51,7 +64,10 @@ def read_header(file: MappedFile) -> tuple[Metadata, dict[str, GgufTensor]]:
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
     if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
         raise InputError(f"{file.path}: alignment {alignment}, expected a power of two; the file is damaged")
-    return metadata, _tensors(cursor, n_tensors, alignment)
+    entries = _entries(cursor, n_tensors, alignment)
+    data_start = -(-cursor.offset // alignment) * alignment
+    tensors = {name: _placed(file, entry, data_start) for name, entry in entries.items()}
+    return Header(file, metadata, tensors, alignment, data_start)
 
 
 def _check_version(file: MappedFile, version: int) -> None:
@@ -84,7 +100,7 @@ class _Entry:
     offset: int
 
 
-def _tensors(cursor: Cursor, n_tensors: int, alignment: int) -> dict[str, GgufTensor]:
+def _entries(cursor: Cursor, n_tensors: int, alignment: int) -> dict[str, _Entry]:
     entries: dict[str, _Entry] = {}
     for _ in range(n_tensors):
         entry = _entry(cursor, alignment)
@@ -92,8 +108,7 @@ def _tensors(cursor: Cursor, n_tensors: int, alignment: int) -> dict[str, GgufTe
             raise cursor.error(f"the tensor {entry.name!r} for the second time")
         entries[entry.name] = entry
     _refuse_unread_types(cursor.file, list(entries.values()))
-    data_start = -(-cursor.offset // alignment) * alignment
-    return {name: _placed(cursor.file, entry, data_start) for name, entry in entries.items()}
+    return entries
 
 
 def _entry(cursor: Cursor, alignment: int) -> _Entry:
@@ -138,4 +153,4 @@ def _placed(file: MappedFile, entry: _Entry, data_start: int) -> GgufTensor:
             f"{file.path}: tensor {entry.name!r} ends at byte {end}, the file at {file.size}; "
             "it was cut short or is damaged, get it again"
         )
-    return GgufTensor(entry.name, entry.dims[::-1], kind, data_start + entry.offset)
+    return GgufTensor(entry.name, entry.dims[::-1], kind, file, data_start + entry.offset, end)

@@ -90,6 +90,11 @@ class MappedCheckpoint:
         """Whether the head is the embedding table, stored once."""
         return self.stored["head"] == self.stored["embedding"]
 
+    @property
+    def file_bytes(self) -> int:
+        """Of all files together."""
+        return sum(file.size for file in self.files)
+
     def float_type(self, spec: TensorSpec) -> FloatType:
         """The type in which `read` gives this tensor."""
         return self.stored[spec.name].kind

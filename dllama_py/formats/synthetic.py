@@ -29,6 +29,7 @@ class SyntheticCheckpoint:
     omitted: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     is_tied = False
+    file_bytes = 0
 
     def __init__(self, config: ModelConfig, kind: FloatType, name: str = "random weights") -> None:
         if kind not in WEIGHT_TYPES.values():

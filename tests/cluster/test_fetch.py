@@ -82,7 +82,7 @@ def test_a_gguf_of_any_repository(fake: FakeHub, tmp_path: Path) -> None:
 
 def test_all_parts_of_a_split_gguf(fake: FakeHub, tmp_path: Path) -> None:
     fetched = fetch_repository("me/ggufs:F16", tmp_path, Hub(fake.url), unwatched)
-    assert fetched == Fetched("m-F16-00001-of-00002", tmp_path / "me--ggufs" / "m-F16-00001-of-00002.gguf", parts=2)
+    assert fetched == Fetched("m-F16", tmp_path / "me--ggufs" / "m-F16-00001-of-00002.gguf")
     assert (tmp_path / "me--ggufs" / "m-F16-00002-of-00002.gguf").read_bytes() == B
 
 

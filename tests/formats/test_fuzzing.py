@@ -51,6 +51,12 @@ def test_gguf(tmp_path: Path) -> None:
     check_damage(path, path, path.read_bytes().index(b"blk.1."))
 
 
+@pytest.mark.parametrize("part", [0, 1])
+def test_part_of_a_split_gguf(part: int, tmp_path: Path) -> None:
+    path = tiny_gguf(tmp_path / "a.gguf", part_tensors=12)
+    check_damage(path, sorted(tmp_path.glob("a-*"))[part], 400)
+
+
 @pytest.mark.parametrize(("name", "n_bytes"), [("config.json", 0), ("model.safetensors.index.json", 0), ("", 3000)])
 def test_folder(name: str, n_bytes: int, tmp_path: Path) -> None:
     folder = own_folder(tmp_path / "folder")

@@ -194,14 +194,6 @@ def test_another_architecture_is_refused_by_name(tmp_path):
         open_checkpoint(tmp_path / "a")
 
 
-def test_a_part_of_a_model_is_refused(tmp_path):
-    writer = small_file(tmp_path / "a")
-    writer.add_uint16("split.count", 3)
-    add_tensors(writer)
-    with pytest.raises(InputError, match="one of 3 parts"):
-        open_checkpoint(tmp_path / "a")
-
-
 def test_an_adapter_is_refused(tmp_path):
     writer = small_file(tmp_path / "a")
     writer.add_string("general.type", "adapter")
