@@ -23,6 +23,7 @@ MODES = {
     "perplexity": "measure how well the model foretells a text",
     "tokenize": "show the token ids of a text",
     "inspect": "show what a model file holds and what it needs on 1, 2, 4 and 8 nodes",
+    "plan": "show which layers would go to which node of a pipeline, and how fast it would be",
     "convert": "write a .m file from a Hugging Face folder or a GGUF file",
     "synth": "write a model of random weights in the shape of a known one",
     "bench": "measure prefill and decode against the memory's speed",
@@ -36,7 +37,7 @@ ABSENT = {  # what users may look for, by its names elsewhere -> what it is, wha
 }
 
 OUTSIDE = ("drift",)  # they start jobs and are none themselves
-ALONE = ("tokenize", "inspect", "convert", "synth")  # one process does it, however many a launcher started
+ALONE = ("tokenize", "inspect", "plan", "convert", "synth")  # one process does it, however many a launcher started
 
 OVERVIEW = f"""usage: {PROGRAM} [MODE] [options]          alone, or under mpirun -np N
 

@@ -4,24 +4,27 @@ from dllama_py.planning.borders import fastest_with
 from dllama_py.planning.paths import StageTimes
 from dllama_py.planning.pricing import Case
 
+NOTICEABLE = 1.005
+
 
 def left_out(case: Case, times: StageTimes, counts: tuple[int, ...]) -> tuple[str, ...]:
-    """A sentence for every stage without layers: why."""
+    """A sentence for every stage without layers."""
     token_s = times.token_s(counts)
+    used = {stage for stage, count in enumerate(counts) if count}
     return tuple(
-        f"{_called(case, stage)} left out: {_reason(case, times, stage, token_s)}"
+        f"{_called(case, stage)} left out: {_reason(times, used | {stage}, token_s)}"
         for stage, count in enumerate(counts)
         if not count
     )
 
 
-def _reason(case: Case, times: StageTimes, stage: int, token_s: float) -> str:
-    with_s = fastest_with(times, stage)
+def _reason(times: StageTimes, stages: set[int], token_s: float) -> str:
+    with_s = fastest_with(times, stages)
     if with_s == float("inf"):
-        return "its memory has no room for a layer"
-    if with_s > token_s * 1.005:
+        return "no layer has room there beside what the others have"
+    if with_s > token_s * NOTICEABLE:
         return f"a token would take {1000 * with_s:.1f} ms with it instead of {1000 * token_s:.1f}"
-    return "the slowest stage would be as slow with it"
+    return "a prompt would be no faster with it"
 
 
 def _called(case: Case, stage: int) -> str:

@@ -39,7 +39,10 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`token_s`: of one sequence, hops included; `prompt_s`: of a prompt of PROMPT_TOKENS in chunks of `chunk_rows`."""
+    """`token_s`: of one sequence, hops included; `prompt_s`: of a prompt of PROMPT_TOKENS in chunks of `chunk_rows`.
+
+    `is_measured`: the ranks are real ones; else they are assumed, and no host has a name yet.
+    """
 
     model: Model
     context: int
@@ -50,6 +53,7 @@ class Plan:
     prompt_s: float
     n_sequences: int
     notes: tuple[str, ...] = ()
+    is_measured: bool = True
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -87,7 +87,13 @@ def test_nearly_equal_machines_count_as_equal() -> None:
 def test_a_machine_that_costs_a_token_too_much_is_left_out() -> None:
     found = times([0.010, 0.050, 0.010], 10, hop_s=0.001)
     assert choose(found) == (5, 0, 5)
-    assert round(fastest_with(found, 1), 4) == 0.1410 + 0.001  # 8 fast layers, a slow one, two hops and the answer
+    assert round(fastest_with(found, [1]), 4) == 0.1410 + 0.001  # 8 fast layers, a slow one, two hops and the answer
+
+
+def test_a_way_through_stages_that_must_be_used() -> None:
+    found = times([0.010, 0.020, 0.030], 10, rooms=[9, 9, 0], hop_s=0.001)
+    assert round(fastest_with(found, [0, 1]), 4) == 9 * 0.010 + 0.020 + 2 * 0.001
+    assert fastest_with(found, [0, 2]) == np.inf
 
 
 def test_memory_sends_layers_to_a_slow_machine_and_no_more_than_it_must() -> None:
