@@ -10,6 +10,7 @@ from enum import StrEnum
 from dllama_py.engine.generate import PromptChunk, Token, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.speculation import NO_SPECULATION, Speculating
 from dllama_py.text.stops import StopWatcher
 from dllama_py.text.stream import StreamDecoder
 
@@ -51,12 +52,17 @@ Event = PromptChunk | Piece | Finish
 
 
 def complete(
-    sequence: CachedSequence, request: Request, piece_bytes: Callable[[int], bytes], *, drop_first_space: bool = False
+    sequence: CachedSequence,
+    request: Request,
+    piece_bytes: Callable[[int], bytes],
+    *,
+    drop_first_space: bool = False,
+    speculation: Speculating = NO_SPECULATION,
 ) -> Iterator[Event]:
     """Events in order: prompt chunks, pieces, one Finish. The texts joined are the answer, without the end token."""
     decoder = StreamDecoder(piece_bytes, drop_first_space=drop_first_space)
     stops = StopWatcher(request.stops)
-    for event in generate(sequence, request.prompt, request.settings, request.n_tokens, request.n_vocab):
+    for event in generate(sequence, request.prompt, request.settings, request.n_tokens, request.n_vocab, speculation):
         if isinstance(event, PromptChunk):
             yield event
             continue

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dllama_py.completion import Event, Finish, Piece, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence, Steps
+from dllama_py.engine.speculation import NO_SPECULATION, Speculating
 from dllama_py.errors import UsageError
 from dllama_py.prompting import Text
 from dllama_py.text.thinking import CLOSE, OPEN, ThoughtSplitter
@@ -44,10 +45,18 @@ class Question:
 class Dialogue:
     """Questions and answers of one user, in one slot."""
 
-    def __init__(self, text: Text, runner: Steps, manner: Manner, system: str | None = None, slot: int = 0) -> None:
+    def __init__(
+        self,
+        text: Text,
+        runner: Steps,
+        manner: Manner,
+        system: str | None = None,
+        speculation: Speculating = NO_SPECULATION,
+    ) -> None:
         self._text = text
         self._manner = manner
-        self._sequence = CachedSequence(runner, slot)
+        self.speculation = speculation
+        self._sequence = CachedSequence(runner, slot=0)
         self.context = runner.context
         self.messages: list[Message] = []
         self.restart(system)
@@ -95,7 +104,13 @@ class Dialogue:
             self._manner.stops,
         )
         said = ""
-        for event in complete(self._sequence, request, tokenizer.piece, drop_first_space=tokenizer.drops_first_space):
+        for event in complete(
+            self._sequence,
+            request,
+            tokenizer.piece,
+            drop_first_space=tokenizer.drops_first_space,
+            speculation=self.speculation,
+        ):
             if isinstance(event, Piece | Finish):
                 said += event.text
             yield event

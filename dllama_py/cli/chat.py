@@ -11,8 +11,15 @@ from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.progress_lines import told_progress
 from dllama_py.cli.record import Record, result
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
+from dllama_py.cli.speculating import (
+    add_speculation_options,
+    speculation_figures,
+    speculation_note,
+    speculation_of,
+)
 from dllama_py.completion import Finish, FinishReason, Piece
 from dllama_py.dialogue import Dialogue, Manner
+from dllama_py.engine.speculation import Speculating
 from dllama_py.errors import DllamaError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
@@ -41,6 +48,7 @@ def add_options(parser: options.Parser) -> None:
     options.add_model_options(parser)
     options.add_engine_options(parser)
     options.add_sampling_options(parser, temperature=0.8, top_p=0.9)
+    add_speculation_options(parser)
     options.add_json_option(parser)
 
 
@@ -59,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     with running_engine(arguments, check, progress=progress) as engine:
         if engine is None:
             return 0
-        dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system)
+        dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system, speculation_of(arguments))
         if arguments.prompt is not None:
             announce(engine, manner.sampling, say)
             _answer_once(engine, dialogue, arguments)
@@ -89,10 +97,11 @@ def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespa
         if isinstance(event, Piece | Finish) and not arguments.json:
             print(event.text, end="", flush=True)
     if arguments.json:
-        print(json.dumps(result(engine, question.prompt, record)), flush=True)
+        figures = speculation_figures(arguments, dialogue.speculation, record)
+        print(json.dumps(result(engine, question.prompt, record) | figures), flush=True)
     else:
         print(flush=True)
-        say(_statistics(record, len(question.prompt)))
+        say(_statistics(record, len(question.prompt), dialogue.speculation))
 
 
 def talk(dialogue: Dialogue, face: Face) -> None:
@@ -150,12 +159,13 @@ def _answer(words: str, dialogue: Dialogue, face: Face, is_cancelled: Callable[[
         face.show(text, thought)
     face.end_line()
     if record.ids:
-        face.say(_statistics(record, len(question.prompt)))
+        face.say(_statistics(record, len(question.prompt), dialogue.speculation))
     _warn_if_scarce(dialogue, face)
 
 
-def _statistics(record: Record, n_prompt: int) -> str:
+def _statistics(record: Record, n_prompt: int, speculation: Speculating) -> str:
     rate = f", {record.decode_tok_s:.1f} tok/s" if record.decode_tok_s else ""
+    rate += speculation_note(speculation, record)
     end = {FinishReason.LENGTH: ", cut at its limit", None: ", stopped"}.get(record.finish, "")
     return (
         f"[{len(record.ids)} tokens{rate}, the first after {record.first_token_s:.2f} s; "

@@ -10,6 +10,7 @@ from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
+from dllama_py.cli.speculating import add_speculation_options, speculation_figures, speculation_of, speculation_summary
 from dllama_py.completion import FinishReason, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -34,6 +35,7 @@ def add_options(parser: options.Parser) -> None:
     options.add_model_options(parser)
     options.add_engine_options(parser)
     options.add_sampling_options(parser, temperature=0.0, top_p=1.0)
+    add_speculation_options(parser)
     options.add_json_option(parser)
 
 
@@ -89,18 +91,21 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
     piece = text.tokenizer.piece if text else _no_text
     out = sys.stderr if arguments.json else sys.stdout
     record = Record()
-    sequence = CachedSequence(engine.runner, slot=0)
-    for event in complete(sequence, request, piece, drop_first_space=prepared.drops_first_space):
+    sequence, speculation = CachedSequence(engine.runner, slot=0), speculation_of(arguments)
+    for event in complete(
+        sequence, request, piece, drop_first_space=prepared.drops_first_space, speculation=speculation
+    ):
         record.add(event)
         line = step_line(event, spells_ids=text is None)
         if line:
             print(line, file=out, flush=True)
     _explain_end(engine, record, arguments.steps)
     if arguments.json:
-        print(json.dumps(result(engine, prepared.prompt, record)), flush=True)
+        told = result(engine, prepared.prompt, record) | speculation_figures(arguments, speculation, record)
+        print(json.dumps(told), flush=True)
     else:
         answer = record.text if text else ",".join(map(str, record.ids))
-        print(f"\n{answer}\n\n{summary(record)}", flush=True)
+        print(f"\n{answer}\n\n{summary(record)}{speculation_summary(speculation, record)}", flush=True)
 
 
 def _explain_end(engine: Engine, record: Record, n_wanted: int) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllama_py.engine.collector import paused_collector
+from dllama_py.engine.cost import FREE
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.step import StepCost
+from dllama_py.engine.speculation import NO_SPECULATION, Speculating
+from dllama_py.engine.step import StepCost, StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class PromptChunk:
 class Token:
     """A sampled id, and the cost of the step whose logits it came from (for the first: the prompt's last chunk).
 
-    `at_s`: when it was there, on the clock of time.perf_counter.
+    Of several ids of one step the first bears its cost. `at_s`: when it was there, on the clock of time.perf_counter.
     """
 
     id: int
@@ -31,21 +33,47 @@ class Token:
 
 
 def generate(
-    sequence: CachedSequence, prompt: Sequence[int], settings: SamplerSettings, n_tokens: int, n_vocab: int
+    sequence: CachedSequence,
+    prompt: Sequence[int],
+    settings: SamplerSettings,
+    n_tokens: int,
+    n_vocab: int,
+    speculation: Speculating = NO_SPECULATION,
 ) -> Iterator[PromptChunk | Token]:
     """Computes the prompt, then up to `n_tokens` ids, as many as the context has room for.
 
-    `n_vocab`: ids below it may be sampled. The caller stops at end tokens by ending the iteration.
+    `n_vocab`: ids below it may be sampled. `speculation` makes steps of several ids, which are the same ids. The
+    caller stops at end tokens by ending the iteration.
     """
     ask = settings.ask(n_vocab)
     reused = sequence.start(prompt)
     for step in sequence.feed(prompt[reused:], ask=ask):
         yield PromptChunk(step.cost, reused)
+    speculation.start(prompt)
     with paused_collector():
-        for n_left in range(n_tokens, 0, -1):
-            (scores,) = step.scores
-            token = sample(scores, settings, len(sequence.ids) - 1)
-            yield Token(token, step.cost + scores.rest.cost, time.perf_counter())
-            if n_left == 1 or sequence.room == 0:
-                return
-            (step,) = sequence.feed([token], ask=ask)
+        drafted: Sequence[int] = ()
+        n_left = n_tokens
+        while n_left > 0:
+            for token in _drawn(sequence, step, drafted, settings):
+                yield token
+                n_left -= 1
+                if n_left == 0 or sequence.room == 0:
+                    return
+                speculation.add(token.id)
+            drafted = speculation.draft(min(n_left - 1, sequence.most_drafted))
+            step = sequence.check(token.id, drafted, ask)
+            speculation.spent(step.cost)
+
+
+def _drawn(
+    sequence: CachedSequence, step: StepResult, drafted: Sequence[int], settings: SamplerSettings
+) -> Iterator[Token]:
+    """The ids that a step gives: of its first row, and of each drafted one that is the id drawn before it."""
+    cost = step.cost
+    for scores, expected in zip(step.scores, (*drafted, None), strict=True):
+        id = sample(scores, settings, len(sequence.ids) - 1)
+        yield Token(id, cost + scores.rest.cost, time.perf_counter())
+        if id != expected:
+            return
+        sequence.confirm(id)
+        cost = FREE

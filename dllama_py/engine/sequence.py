@@ -1,4 +1,8 @@
-"""One slot of the cache and the ids whose keys and values it holds."""
+"""One slot of the cache and the ids whose keys and values it holds.
+
+Beyond these the slot may hold what was computed of drafted ids that turned out wrong: it is computed anew before
+anything looks at it.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -65,3 +69,22 @@ class CachedSequence:
             done = self._runner.forward(rows, wanted, [ask] * len(wanted) if ask else ())
             self.ids += chunk
             yield done
+
+    def check(self, id: int, drafted: Sequence[int], ask: Ask) -> StepResult:
+        """Computes the next id and, in the same step, ids that may follow it; scores of all of them.
+
+        The drafted ids are not held before they are confirmed, one by one.
+        """
+        rows = [Row(each, self._slot, len(self.ids) + i) for i, each in enumerate((id, *drafted))]
+        done = self._runner.forward(rows, range(len(rows)), [ask] * len(rows))
+        self.ids.append(id)
+        return done
+
+    def confirm(self, id: int) -> None:
+        """The next drafted id of the last step was right: it is held."""
+        self.ids.append(id)
+
+    @property
+    def most_drafted(self) -> int:
+        """How many ids a step has room for, in its rows and in the context, behind the next one."""
+        return min(self._runner.max_rows, self.room) - 1

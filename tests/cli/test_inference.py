@@ -33,6 +33,10 @@ KEYS = {
     "private_bytes",
     "peak_rss_bytes",
     "load_s",
+    "speculation",
+    "acceptance",
+    "tokens_per_step",
+    "speculation_speed_up",
 }
 
 

@@ -1,0 +1,149 @@
+"""Joins who guesses with who decides how many guesses are checked, and counts what came of it.
+
+The token loop asks for a draft, checks it in one step and tells each id as it becomes certain. Whatever is drafted,
+the ids are the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dllama_py.engine.draft_length import Chances, StepTimes, best_length
+from dllama_py.engine.drafts import Drafter, Guess
+from dllama_py.engine.step import StepCost
+
+MOST_GUESSES = 15  # checked in one step
+PLAIN_EVERY = 64  # steps: one of them is plain, to know what that takes
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of one sequence behind its prompt: steps, ids that were checked in them, and how many of these were right."""
+
+    n_steps: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+
+
+class Speculating(Protocol):
+    """What the token loop needs, and what came of it."""
+
+    @property
+    def counts(self) -> Counts: ...
+
+    @property
+    def plain_s(self) -> float | None:
+        """Seconds of a step of one token, as measured lately."""
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """A sequence begins: these are its first ids."""
+
+    def add(self, id: int) -> None:
+        """The next id of the sequence is certain."""
+
+    def draft(self, most: int) -> Sequence[int]:
+        """Ids that are worth checking behind the certain ones, `most` at most; often none."""
+
+    def spent(self, cost: StepCost) -> None:
+        """What the step took that computed the last certain id and the ids drafted behind it."""
+
+
+class NoSpeculation:
+    """A token a step, and nothing to count."""
+
+    counts = Counts()
+    plain_s: float | None = None
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """Nothing to be learned."""
+
+    def add(self, id: int) -> None:
+        """Nothing to be learned."""
+
+    def draft(self, most: int) -> Sequence[int]:
+        return ()
+
+    def spent(self, cost: StepCost) -> None:
+        """Nothing to be learned."""
+
+
+NO_SPECULATION = NoSpeculation()
+
+
+class Speculation:
+    """Drafts as long as they pay, by what guesses and steps have shown so far; what was learned outlives a sequence."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.counts = Counts()
+        self._drafter = drafter
+        self._chances = Chances()
+        self._times = StepTimes()
+        self._pending: list[Guess] = []  # of the ids to come, also those that were not worth checking
+        self._n_checked = 0  # of the pending ones
+        self._since_plain = 0  # steps
+
+    @property
+    def plain_s(self) -> float | None:
+        """See `Speculating`."""
+        return self._times.plain_s
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """See `Speculating`."""
+        self.counts = Counts()
+        self._pending, self._n_checked = [], 0
+        self._drafter.start(prompt)
+
+    def add(self, id: int) -> None:
+        """See `Speculating`."""
+        self._drafter.add(id)
+        self._chances.pass_token()
+        if not self._pending:
+            return
+        guess = self._pending.pop(0)
+        is_right = guess.id == id
+        self._chances.observe(guess.chance, is_right)
+        if self._n_checked:
+            self._n_checked -= 1
+            self.counts.n_accepted += is_right
+        if not is_right:
+            self._pending, self._n_checked = [], 0
+
+    def draft(self, most: int) -> Sequence[int]:
+        """See `Speculating`."""
+        self._pending, self._n_checked = [], 0
+        if self.plain_s is None or self._since_plain >= PLAIN_EVERY:
+            return ()
+        step_s = self._times.up_to(1 + min(most, MOST_GUESSES))
+        self._pending = self._guesses(step_s)
+        n_made = len(self._pending)
+        made_s = n_made * self._drafter.guess_s
+        self._n_checked = best_length(self._chances_of(self._pending), [made_s + s for s in step_s[: n_made + 1]])
+        return [guess.id for guess in self._pending[: self._n_checked]]
+
+    def spent(self, cost: StepCost) -> None:
+        """See `Speculating`."""
+        self._times.observe(cost.n_rows, cost.seconds)
+        self._since_plain = 0 if cost.n_rows == 1 else self._since_plain + 1
+        self.counts.n_steps += 1
+        self.counts.n_drafted += cost.n_rows - 1
+
+    def _guesses(self, step_s: Sequence[float]) -> list[Guess]:
+        """Free ones as many as there are; of others each only if it may yet be worth checking."""
+        guesses: list[Guess] = []
+        source = self._drafter.guesses()
+        while len(guesses) < len(step_s) - 1 and (not self._drafter.guess_s or self._is_worth_another(guesses, step_s)):
+            guess = next(source, None)
+            if guess is None:
+                break
+            guesses.append(guess)
+        return guesses
+
+    def _is_worth_another(self, made: Sequence[Guess], step_s: Sequence[float]) -> bool:
+        """Whether the best draft is longer than what was made, if further guesses are as good as they use to be."""
+        n_more = len(step_s) - 1 - len(made)
+        chances = self._chances_of(made) + [self._chances.usual()] * n_more
+        with_guesses_s = [s + max(n, len(made)) * self._drafter.guess_s for n, s in enumerate(step_s)]
+        return best_length(chances, with_guesses_s) > len(made)
+
+    def _chances_of(self, guesses: Sequence[Guess]) -> list[float]:
+        return [self._chances.of(guess.chance) for guess in guesses]

@@ -1,0 +1,38 @@
+"""Who drafts well, badly or too much."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dllama_py.engine.drafts import Guess
+from dllama_py.engine.speculation import NoSpeculation
+
+
+class Written(NoSpeculation):
+    """Drafts what is written, however long; only the room is kept."""
+
+    def __init__(self, drafts: Iterator[Sequence[int]]) -> None:
+        self._drafts = drafts
+
+    def draft(self, most: int) -> Sequence[int]:
+        return next(self._drafts)[:most]
+
+
+class Clairvoyant:
+    """A drafter that knows the answer, and is right where `is_right` says so."""
+
+    def __init__(self, answer: Sequence[int], is_right: Callable[[int], bool], guess_s: float = 0.0) -> None:
+        self.guess_s = guess_s
+        self.n_guesses = 0
+        self._answer = answer
+        self._is_right = is_right
+        self._done = 0
+
+    def start(self, prompt: Sequence[int]) -> None:
+        self._done = 0
+
+    def add(self, id: int) -> None:
+        self._done += 1
+
+    def guesses(self, ahead: Sequence[int] = ()) -> Iterator[Guess]:
+        for at in range(self._done + len(ahead), len(self._answer)):
+            self.n_guesses += 1
+            yield Guess(self._answer[at] if self._is_right(at) else (self._answer[at] + 1) % 8, 0.8)

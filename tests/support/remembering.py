@@ -1,0 +1,45 @@
+"""A stand-in for the runner whose numbers depend on all ids that its cache holds up to a row, as a model's do."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from dllama_py.engine.scores import Ask
+from dllama_py.engine.step import Row, StepCost, StepResult
+from tests.support.known import scores_of
+
+N_VOCAB = 8
+
+
+class RememberingRunner:
+    """One slot. What a step has written beyond what is true stays there until it is written over or cut.
+
+    `seconds`: of a step of 1, 2, ... rows, the last one of all longer ones.
+    """
+
+    def __init__(self, max_rows: int = 64, context: int = 64, seconds: Sequence[float] = (1.0,)) -> None:
+        self.max_rows = max_rows
+        self.context = context
+        self.n_rows: list[int] = []  # of each step
+        self._seconds = seconds
+        self._cache: list[int] = []
+
+    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult:
+        assert len(rows) <= self.max_rows
+        for row in rows:
+            assert row.position <= len(self._cache), "a hole"
+            assert row.position < self.context
+            self._cache[row.position : row.position + 1] = [row.id]
+        self.n_rows.append(len(rows))
+        logits = np.array([self._logits(rows[number].position) for number in wanted], np.float32)
+        seconds = self._seconds[min(len(rows), len(self._seconds)) - 1]
+        cost = StepCost(seconds, seconds, 0.0, 0, 0, len(rows))
+        return StepResult(logits[:0], cost, [scores_of(row, ask) for row, ask in zip(logits, asks, strict=True)])
+
+    def cut(self, slot: int, length: int, /) -> None:
+        del self._cache[length:]
+
+    def _logits(self, position: int) -> np.ndarray:
+        digest = hashlib.sha256(bytes(self._cache[: position + 1])).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8])).normal(size=N_VOCAB)
