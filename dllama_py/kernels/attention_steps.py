@@ -16,9 +16,9 @@ from dllama_py.kernels.program import argument
 from dllama_py.kernels.tiles import row_addresses, rows_add_f32, rows_fma_at, rows_store
 from dllama_py.kernels.vectors import (
     add_f32,
-    first_lanes,
     get_f32,
     get_i64,
+    lanes_between,
     load_f16,
     load_f32,
     max_f32,
@@ -54,14 +54,20 @@ class Attention(Words):
     OUT_STRIDE = "bytes from row to row"
     SCRATCH = "uint8 [threads, scratch_bytes(context)]"
     SCRATCH_STRIDE = "bytes a thread"
-    SCALE = "float32 [1], 1 / sqrt(E)"
+    SCALE = "float32 [1], what scores are multiplied by"
+    WINDOW = "positions that a row sees at most, its own included; left out: all"
+    SINKS = "float32 [H], a score of each query head that has no value, or left out"
 
 
 class Queries(NamedTuple):
-    """The queries of a tile: where the thread's scratch lists them, how many, positions of the longest."""
+    """The queries of a tile: where the thread's scratch lists them and how many.
+
+    The pages that they see begin with `first_page`; positions end with those of the longest.
+    """
 
     lists: int
     n: int
+    first_page: int
     longest: int
 
 
@@ -129,7 +135,7 @@ def sum_values(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
     """16 elements of all weighted values. `place`: (page table, KV head, first element)."""
     table, kv_head, i = place
     weights, total = listed(zero, queries, SCORES), zero
-    for page in range((queries.longest + PAGE - 1) // PAGE):
+    for page in range(queries.first_page, (queries.longest + PAGE - 1) // PAGE):
         page_head = get_i64(table + 8 * page) * argument(args, Attention.KV_HEADS) + kv_head
         tile = zero
         for j in range(min(PAGE, queries.longest - page * PAGE)):
@@ -145,7 +151,7 @@ def sum_values_of_few(half: Any, zero: Any, args: int, queries: Queries, place: 
     weights, last = listed(zero, queries, SCORES), argument(args, Attention.HEAD_WIDTH) - 16
     i1, i2, i3 = min(i + 16, last), min(i + 32, last), min(i + 48, last)
     total = total1 = total2 = total3 = zero
-    for page in range((queries.longest + PAGE - 1) // PAGE):
+    for page in range(queries.first_page, (queries.longest + PAGE - 1) // PAGE):
         page_head = get_i64(table + 8 * page) * argument(args, Attention.KV_HEADS) + kv_head
         a = b = c = d = zero
         for j in range(min(PAGE, queries.longest - page * PAGE)):
@@ -171,28 +177,40 @@ def load_cached(half: Any, cache: int, element: int) -> Any:
     return load_f32(cache + 4 * element)
 
 
+@njit(forceinline=True)
+def first_seen(args: int, length: int) -> int:
+    """The first position that a row of so many positions sees."""
+    window = argument(args, Attention.WINDOW)
+    return max(length - window, 0) if window != 0 else 0
+
+
 @njit(error_model="numpy")
-def weigh(args: int, lists: int, i: int, n_pages: int) -> None:
-    """Scores of query i become exp(score * scale - max), 0 beyond its length; their sum goes to its total."""
-    scores, length = get_i64(lists + SCORES + 8 * i), get_i64(lists + LENGTHS + 8 * i)
-    scale = get_f32(argument(args, Attention.SCALE))
-    best = splat_f32(LOWEST)
-    for position in range(0, n_pages * PAGE, 16):
-        v = mul_f32(load_f32(scores + 4 * position), splat_f32(scale))
-        v = first_lanes(v, length - position, splat_f32(LOWEST))
+def weigh(args: int, queries: Queries, i: int, head: int) -> None:
+    """Scores of query i become exp(score * scale - max), 0 where it sees nothing; their sum goes to its total."""
+    scores, length = get_i64(queries.lists + SCORES + 8 * i), get_i64(queries.lists + LENGTHS + 8 * i)
+    first, n_pages = first_seen(args, length), (queries.longest + PAGE - 1) // PAGE
+    scale, best = splat_f32(get_f32(argument(args, Attention.SCALE))), splat_f32(LOWEST)
+    for position in range(queries.first_page * PAGE, n_pages * PAGE, 16):
+        v = mul_f32(load_f32(scores + 4 * position), scale)
+        v = lanes_between(v, first - position, length - position, splat_f32(LOWEST))
         store_f32(scores + 4 * position, v)
         best = max_f32(best, v)
-    highest = splat_f32(max_lanes(best))
+    sinks, sink, highest = argument(args, Attention.SINKS), LOWEST, max_lanes(best)
+    if sinks != 0:
+        sink = get_f32(sinks + 4 * head)
+        highest = max(highest, sink)
     total = np.float32(0)
-    for page in range(n_pages):
+    for page in range(queries.first_page, n_pages):
         tile = zero_f32()
         for position in range(page * PAGE, page * PAGE + PAGE, 16):
-            v = exp(sub_f32(load_f32(scores + 4 * position), highest))
-            v = first_lanes(v, length - position, zero_f32())
+            v = exp(sub_f32(load_f32(scores + 4 * position), splat_f32(highest)))
+            v = lanes_between(v, first - position, length - position, zero_f32())
             store_f32(scores + 4 * position, v)
             tile = add_f32(tile, v)
         total += sum_lanes(tile)
-    set_f32(lists + TOTALS + 4 * i, total)
+    if sinks != 0:
+        total += max_lanes(exp(splat_f32(sink - highest)))
+    set_f32(queries.lists + TOTALS + 4 * i, total)
 
 
 @njit(error_model="numpy")

@@ -1,4 +1,4 @@
-"""Pieces that kernels are made of: exp, silu, rms norm, rounding and quantising (docs/arithmetic.md).
+"""Pieces that kernels are made of: exp, gated activations, rms norm, rounding and quantising (docs/arithmetic.md).
 
 All are inlined into the kernels that use them; addresses are integers.
 """
@@ -51,6 +51,9 @@ EXP_0, EXP_1, EXP_2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), 
 EXP_3, EXP_4, EXP_5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
 EXPONENT_BIAS, EXPONENT_SHIFT = np.int32(127), np.int32(23)
 
+GELU_LINEAR, GELU_CUBIC = np.float32(-1.5957691216), np.float32(-0.07135481628)  # -2 sqrt(2/pi), that times 0.044715
+SWIGLU_SLOPE, SWIGLU_LIMIT, SWIGLU_LOWEST = np.float32(-1.702), np.float32(7), np.float32(-7)  # of gpt-oss
+
 KEEP_F32, ROUND_BF16, ROUND_Q80 = 0, 1, 2  # what the nodes of the reduction tree are rounded to
 
 
@@ -83,6 +86,28 @@ def exp(x: Any) -> Any:
 def silu(x: Any) -> Any:
     """x / (1 + exp(-x)) of 16 lanes."""
     return div_f32(x, add_f32(splat_f32(ONE), exp(mul_f32(x, splat_f32(MINUS_ONE)))))
+
+
+@njit(forceinline=True)
+def silu_gated(gate: Any, up: Any) -> Any:
+    """silu(gate) * up of 16 lanes."""
+    return mul_f32(silu(gate), up)
+
+
+@njit(forceinline=True)
+def gelu_gated(gate: Any, up: Any) -> Any:
+    """gelu(gate) * up of 16 lanes, gelu in its tanh form: 0.5 (1 + tanh(y)) is 1 / (1 + exp(-2y))."""
+    slope = fma_f32(mul_f32(gate, gate), splat_f32(GELU_CUBIC), splat_f32(GELU_LINEAR))
+    return mul_f32(div_f32(gate, add_f32(splat_f32(ONE), exp(mul_f32(gate, slope)))), up)
+
+
+@njit(forceinline=True)
+def clamped_swiglu(gate: Any, up: Any) -> Any:
+    """gate / (1 + exp(-1.702 gate)) * (up + 1) of 16 lanes; gate at most 7, up within -7 to 7. A NaN stays one."""
+    gate = min_f32(splat_f32(SWIGLU_LIMIT), gate)
+    up = max_f32(splat_f32(SWIGLU_LOWEST), min_f32(splat_f32(SWIGLU_LIMIT), up))
+    glu = div_f32(gate, add_f32(splat_f32(ONE), exp(mul_f32(gate, splat_f32(SWIGLU_SLOPE)))))
+    return mul_f32(glu, add_f32(up, splat_f32(ONE)))
 
 
 @njit(forceinline=True)

@@ -9,10 +9,19 @@ from typing import Any
 
 from numba import njit
 
-from dllama_py.kernels.elementary import KEEP_F32, inverse_rms, normalized, quantize_block, silu, store_rounded
+from dllama_py.kernels.elementary import (
+    KEEP_F32,
+    clamped_swiglu,
+    gelu_gated,
+    inverse_rms,
+    normalized,
+    quantize_block,
+    silu_gated,
+    store_rounded,
+)
 from dllama_py.kernels.layout import F32_BLOCK_BYTES, X_BLOCK_BYTES
 from dllama_py.kernels.program import argument, kernel, part_of_row, rows_touched, share
-from dllama_py.kernels.vectors import add_f32, get_f32, get_i64, load_f32, mul_f32, store_f32
+from dllama_py.kernels.vectors import add_f32, get_f32, get_i64, load_f32, store_f32
 from dllama_py.kernels.words import Words
 
 
@@ -91,14 +100,31 @@ class GatedHidden(Words):
 @kernel(GatedHidden, GatedHidden.OUT_F32, GatedHidden.OUT_Q)
 def gated_hidden(args: int, thread: int, threads: int) -> None:
     """silu(gate) * up, kept as floats, quantised, or both."""
+    walk_hidden(silu_gated, args, thread, threads)
+
+
+@kernel(GatedHidden, GatedHidden.OUT_F32, GatedHidden.OUT_Q)
+def gelu_hidden(args: int, thread: int, threads: int) -> None:
+    """gelu(gate) * up, as gated_hidden."""
+    walk_hidden(gelu_gated, args, thread, threads)
+
+
+@kernel(GatedHidden, GatedHidden.OUT_F32, GatedHidden.OUT_Q)
+def clamped_hidden(args: int, thread: int, threads: int) -> None:
+    """The clamped swiglu of gpt-oss, as gated_hidden."""
+    walk_hidden(clamped_swiglu, args, thread, threads)
+
+
+@njit(error_model="numpy", inline="always")
+def walk_hidden(gated: Any, args: int, thread: int, threads: int) -> None:
+    """This thread's columns of all rows; `gated` makes 16 lanes of gate and up one."""
     n_blocks = argument(args, GatedHidden.N_BLOCKS)
     first, end = share(n_blocks, thread, threads)
     for row in range(get_i64(argument(args, GatedHidden.N_ROWS))):
         for block in range(first, end):
             at = row * argument(args, GatedHidden.STRIDE) + block * F32_BLOCK_BYTES
             gate, up = argument(args, GatedHidden.GATE) + at, argument(args, GatedHidden.UP) + at
-            a = mul_f32(silu(load_f32(gate)), load_f32(up))
-            b = mul_f32(silu(load_f32(gate + 64)), load_f32(up + 64))
+            a, b = gated(load_f32(gate), load_f32(up)), gated(load_f32(gate + 64), load_f32(up + 64))
             keep(a, b, row * n_blocks + block, argument(args, GatedHidden.OUT_F32), argument(args, GatedHidden.OUT_Q))
 
 
@@ -158,3 +184,28 @@ def add(args: int, thread: int, threads: int) -> None:
             x, y = argument(args, Add.X) + item * F32_BLOCK_BYTES, argument(args, Add.Y) + item * F32_BLOCK_BYTES
             store_f32(x, add_f32(load_f32(x), load_f32(y)))
             store_f32(x + 64, add_f32(load_f32(x + 64), load_f32(y + 64)))
+
+
+class AddNormed(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    X = "float32 [n_rows, B * 32], overwritten"
+    Y = "float32 [n_rows, B * 32]"
+    WEIGHT = "float32 [B * 32]"
+    N_BLOCKS = "B"
+    EPSILON = "float32 [1]"
+
+
+@kernel(AddNormed)
+def add_normed(args: int, thread: int, threads: int) -> None:
+    """x = x + rms norm of y."""
+    n_blocks, epsilon = argument(args, AddNormed.N_BLOCKS), get_f32(argument(args, AddNormed.EPSILON))
+    first, end = share(get_i64(argument(args, AddNormed.N_ROWS)) * n_blocks, thread, threads)
+    start, stop = rows_touched(first, end, n_blocks)
+    for row in range(start, stop):
+        offset = row * n_blocks * F32_BLOCK_BYTES
+        x, y = argument(args, AddNormed.X) + offset, argument(args, AddNormed.Y) + offset
+        inverse = inverse_rms(y, n_blocks * 32, epsilon)
+        start_block, stop_block = part_of_row(row, first, end, n_blocks)
+        for at in range(start_block * F32_BLOCK_BYTES, stop_block * F32_BLOCK_BYTES, 64):
+            normed = normalized(y + at, argument(args, AddNormed.WEIGHT) + at, inverse)
+            store_f32(x + at, add_f32(load_f32(x + at), normed))

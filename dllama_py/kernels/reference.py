@@ -18,7 +18,6 @@ Integers = NDArray[np.int64]
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 _HALF_MAX = np.float32(65504)
-_PAGE = 64  # positions that attention sums before it adds to the totals
 _scalar = njit(cache=True, error_model="numpy")
 
 
@@ -189,7 +188,28 @@ def gated(gate: Any, up: Any) -> Any:
 
 
 @_scalar
-def _halving_sum(lanes: Any) -> Any:
+def gelu_gated(gate: Any, up: Any) -> Any:
+    """gelu(gate) * up, float32 [n] each."""
+    out = np.empty_like(gate)
+    for i in range(gate.size):
+        slope = fma(gate[i] * gate[i], np.float32(-0.07135481628), np.float32(-1.5957691216))
+        out[i] = gate[i] / (_ONE + exp_of(gate[i] * slope)) * up[i]
+    return out
+
+
+@_scalar
+def clamped_swiglu(gate: Any, up: Any) -> Any:
+    """The feed-forward's hidden values of gpt-oss, float32 [n] each."""
+    out = np.empty_like(gate)
+    for i in range(gate.size):
+        g = np.float32(7) if gate[i] > 7 else gate[i]
+        u = np.float32(7) if up[i] > 7 else (np.float32(-7) if up[i] < -7 else up[i])
+        out[i] = g / (_ONE + exp_of(g * np.float32(-1.702))) * (u + _ONE)
+    return out
+
+
+@_scalar
+def halving_sum(lanes: Any) -> Any:
     """float32 [16], overwritten: lane i with i + 8, then 4, 2, 1."""
     for half in (8, 4, 2, 1):
         for i in range(half):
@@ -203,7 +223,7 @@ def rms_norm(x: Any, weight: Any, epsilon: Any) -> Any:
     lanes = np.zeros(16, np.float32)
     for i in range(x.size):
         lanes[i % 16] = fma(x[i], x[i], lanes[i % 16])
-    inverse = _ONE / sqrt(_halving_sum(lanes) / np.float32(x.size) + epsilon)
+    inverse = _ONE / sqrt(halving_sum(lanes) / np.float32(x.size) + epsilon)
     out = np.empty_like(x)
     for i in range(x.size):
         out[i] = (x[i] * inverse) * weight[i]
@@ -220,45 +240,6 @@ def rope(x: Any, cos: Any, sin: Any, adjacent: bool) -> Any:
         out[first] = fma(a, cos[i], -(b * sin[i]))
         out[second] = fma(a, sin[i], b * cos[i])
     return out
-
-
-def attention(q: Floats, k: Floats, v: Floats) -> Floats:
-    """One row: q float32 [H, E]; k, v [S, K, E] of positions 0 to the row's own, as the cache holds them -> [H, E]."""
-    out = np.empty_like(q)
-    for head in range(q.shape[0]):
-        kv_head = head // (q.shape[0] // k.shape[1])
-        keys, values = np.ascontiguousarray(k[:, kv_head]), np.ascontiguousarray(v[:, kv_head])
-        _attend(q[head], keys, values, attention_scale(q.shape[1]), out[head])
-    return out
-
-
-def attention_scale(head_width: int) -> Any:
-    """1 / sqrt(E), both operations in float32, a float32."""
-    return _ONE / np.sqrt(np.float32(head_width))
-
-
-@_scalar
-def _attend(q: Any, k: Any, v: Any, scale: Any, out: Any) -> None:
-    n_positions, width = k.shape
-    scores = np.zeros(n_positions, np.float32)
-    for j in range(n_positions):
-        for e in range(width):
-            scores[j] = fma(q[e], k[j, e], scores[j])
-        scores[j] = scores[j] * scale
-    highest = scores.max()
-    total, values = _ZERO, np.zeros(width, np.float32)
-    for first in range(0, n_positions, _PAGE):
-        lanes, tile = np.zeros(16, np.float32), np.zeros(width, np.float32)
-        for j in range(first, min(first + _PAGE, n_positions)):
-            weight = exp_of(scores[j] - highest)
-            lanes[j % 16] = lanes[j % 16] + weight
-            for e in range(width):
-                tile[e] = fma(weight, v[j, e], tile[e])
-        total = total + _halving_sum(lanes)
-        for e in range(width):
-            values[e] = values[e] + tile[e]
-    for e in range(width):
-        out[e] = values[e] * (_ONE / total)
 
 
 ROUNDINGS: dict[str, Callable[[Floats], Floats]] = {"f32": np.copy, "bf16": round_bf16, "q80": round_q80}

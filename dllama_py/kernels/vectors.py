@@ -187,6 +187,13 @@ def _first_lanes(builder: Any, v: Any, count: Any, other: Any) -> Any:
     return builder.select(builder.icmp_signed("<", numbers, splat(builder, count)), v, other)
 
 
+def _lanes_between(builder: Any, v: Any, first: Any, end: Any, other: Any) -> Any:
+    numbers = ir.Constant(VI32, list(range(LANES)))
+    first, end = builder.trunc(first, I32), builder.trunc(end, I32)
+    beyond_first = builder.sub(numbers, splat(builder, first))
+    return builder.select(builder.icmp_unsigned("<", beyond_first, splat(builder, builder.sub(end, first))), v, other)
+
+
 def _zip(builder: Any, a: Any, b: Any, first: int) -> Any:
     order = [lane for i in range(first, first + LANES // 2) for lane in (i, LANES + i)]
     return builder.shuffle_vector(a, b, ir.Constant(VI32, order))
@@ -215,6 +222,11 @@ max_lanes = define(types.float32, (f32x16,), _max_lanes, "max_lanes")
 largest_magnitude = define(types.float32, (f32x16,) * 2, _largest_magnitude, "largest_magnitude")
 first_lanes = define(f32x16, (f32x16, types.int64, f32x16), _first_lanes, "first_lanes")
 """first_lanes(v, count, other): lanes below `count` from v, the others from `other`."""
+lanes_between = define(f32x16, (f32x16, types.int64, types.int64, f32x16), _lanes_between, "lanes_between")
+"""lanes_between(v, first, end, other): lanes from `first` to before `end` from v, the others from `other`.
+
+Both may lie outside the lanes, below 2^31 in magnitude; first <= end.
+"""
 evens = define(f32x16, (f32x16,) * 2, lambda b, x, y: _every_second(b, x, y, 0), "evens")
 odds = define(f32x16, (f32x16,) * 2, lambda b, x, y: _every_second(b, x, y, 1), "odds")
 zip_low = define(f32x16, (f32x16,) * 2, lambda b, x, y: _zip(b, x, y, 0), "zip_low")

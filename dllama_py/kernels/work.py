@@ -34,7 +34,8 @@ def _work(instruction: Instruction, counters: dict[Any, Counter]) -> Work:
     if name.startswith("matmul"):
         return _product(name, words, _number(counters, _last, words[Product.STARTS]))
     if name.startswith("attention"):
-        return _attention(name, words, _number(counters, _positions, words[Attention.N_ROWS], words[Attention.ROWS]))
+        seen = words[Attention.N_ROWS], words[Attention.ROWS], words[Attention.WINDOW]
+        return _attention(name, words, _number(counters, _positions, *seen))
     if name == "read_stream":
         return Work(name, Role.MEMORY, part_bytes=_int(words[ReadStream.N_BYTES]), most_parts=1)
     if name == "swap":
@@ -66,7 +67,7 @@ def _swap(name: str, words: Sequence[Argument], counter: int) -> Work:
 
 def _number(counters: dict[Any, Counter], read: Callable[..., int], *arguments: Argument) -> int:
     """Of the counter that reads these arrays, a new one if there is none."""
-    key = (read, *(_array(argument).ctypes.data for argument in arguments))
+    key = (read, *(each if isinstance(each, int) else each.ctypes.data for each in arguments))
     counters.setdefault(key, partial(read, *arguments))
     return list(counters).index(key)
 
@@ -76,9 +77,10 @@ def _last(borders: NDArray[np.int64]) -> int:
     return int(borders[-1])
 
 
-def _positions(n_rows: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
+def _positions(n_rows: NDArray[np.int64], rows: NDArray[np.int64], window: int) -> int:
     """Positions that the rows see, themselves included."""
-    return int(rows[: n_rows[0], 0].sum() + n_rows[0])
+    seen = rows[: n_rows[0], 0] + 1
+    return int((np.minimum(seen, window) if window else seen).sum())
 
 
 def _array(argument: Argument) -> NDArray[Any]:

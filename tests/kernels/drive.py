@@ -10,7 +10,7 @@ from dllama_py.kernels import elementwise
 from dllama_py.kernels import matmul as products
 from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, n_groups, packed_bytes
 from dllama_py.kernels.pack import pack_rows, to_runs
-from dllama_py.kernels.program import Instruction, Program
+from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
 
 Integers = NDArray[np.int64]
@@ -114,11 +114,13 @@ def norm(team: Team, x: Floats, numbers: Sequence[int], weight: Floats, epsilon:
     return floats, quantized
 
 
-def gated_hidden(team: Team, gate: Floats, up: Floats) -> tuple[Floats, Bytes]:
-    """silu(gate) * up of rows [T, columns] -> float32 [T, columns], and uint8 [T, B * 48]."""
+def gated_hidden(
+    team: Team, gate: Floats, up: Floats, kernel: Kernel = elementwise.gated_hidden
+) -> tuple[Floats, Bytes]:
+    """silu(gate) * up of rows [T, columns], or another such kernel -> float32 [T, columns], and uint8 [T, B * 48]."""
     n, n_blocks = len(gate), gate.shape[1] // 32
     floats, quantized = untouched(*gate.shape), np.full((n, n_blocks * X_BLOCK_BYTES), 0xEE, np.uint8)
-    call = elementwise.gated_hidden(
+    call = kernel(
         n_rows=words(n),
         gate=gate,
         up=up,
@@ -129,6 +131,21 @@ def gated_hidden(team: Team, gate: Floats, up: Floats) -> tuple[Floats, Bytes]:
     )
     run(team, call)
     return floats, quantized
+
+
+def add_normed(team: Team, x: Floats, y: Floats, weight: Floats, epsilon: float) -> Floats:
+    """x + rms norm of y, float32 [T, columns]."""
+    out = x.copy()
+    call = elementwise.add_normed(
+        n_rows=words(len(x)),
+        x=out,
+        y=y,
+        weight=weight,
+        n_blocks=x.shape[1] // 32,
+        epsilon=np.array([epsilon], np.float32),
+    )
+    run(team, call)
+    return out
 
 
 def tree_sum(team: Team, leaves: Floats, rounding: int) -> Floats:

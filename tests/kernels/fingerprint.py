@@ -9,13 +9,14 @@ import hashlib
 import numpy as np
 
 from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
+from dllama_py.kernels import elementwise
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.exchange import WIRE_BLOCK_BYTES, add_received, decode, encode
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
-from tests.kernels.paged import Heads, PagedCache, attend, prepare
+from tests.kernels.paged import Heads, PagedCache, Sight, attend, prepare
 
 SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
 ROWS = [(0, 62), (0, 63), (0, 64), (1, 3), (1, 70)]
@@ -62,7 +63,9 @@ def outputs(team: Team) -> list[np.ndarray]:
     routes = [[(0, 0.25), (2, 0.75)], [(1, 0.5), (2, 0.5)], [(0, 0.125), (1, 0.875)]]
     found += drive.mixture(team, FloatType.Q40, experts, x[:3], routes)
     found += drive.norm(team, x, range(6), floats(7, 256), 1e-5)
-    found += drive.gated_hidden(team, 90 * floats(8, 6, 256), floats(9, 6, 256))
+    for kernel in (elementwise.gated_hidden, elementwise.gelu_hidden, elementwise.clamped_hidden):
+        found += drive.gated_hidden(team, 90 * floats(8, 6, 256), 9 * floats(9, 6, 256), kernel)
+    found.append(drive.add_normed(team, x, floats(20, 6, 256), floats(7, 256), 1e-6))
     sums = [drive.tree_sum(team, x.reshape(2, 3, 256), rounding) for rounding in (KEEP_F32, ROUND_BF16, ROUND_Q80)]
     found += [*sums, *exchanged(team, sums[1], ROUND_BF16), *exchanged(team, sums[2], ROUND_Q80)]
     cache = PagedCache.empty([[0, 2], [1, 3]], 2, 32, half=True)
@@ -78,6 +81,7 @@ def outputs(team: Team) -> list[np.ndarray]:
         np.nan_to_num(cache.keys_by_element),
         np.nan_to_num(cache.values),
         attend(team, cache, q, ROWS, [0, 3, 6]),
+        attend(team, cache, q, ROWS, [0, 3, 6], Sight(40, sinks=floats(21, 6))),
     ]
 
 

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.blocks import Floats
-from dllama_py.kernels import attention, reference
+from dllama_py.kernels import attention
 from dllama_py.kernels.heads import prepare_heads
 from dllama_py.kernels.layout import PAGE, RUN, scratch_bytes
+from dllama_py.kernels.reference_attention import attention_scale
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 
@@ -65,13 +66,27 @@ class PagedCache:
         return words
 
 
-def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups: Sequence[int]) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """`window`: positions that a row sees, 0: all; `sinks`: float32 [H]; `scale`: 1 / sqrt(E) where none is given."""
+
+    window: int = 0
+    sinks: Floats | None = None
+    scale: np.float32 | None = None
+
+
+PLAIN = Sight()
+
+
+def attend(
+    team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups: Sequence[int], sight: Sight = PLAIN
+) -> Floats:
     """q float32 [T, H, E] of the rows -> [T, H, E]; groups [K + 1] are the borders of each KV head's query heads."""
     out = drive.untouched(len(q), q.shape[1] + 1, q.shape[2])[:, :-1]  # another stride than that of q
     width, kv_heads = q.shape[2], len(groups) - 1
     n_bytes = scratch_bytes(1 + max(position for _, position in rows))
     scratch = np.full(team.n_threads * n_bytes, 0xFF, np.uint8)
-    scale = np.array([reference.attention_scale(width)], np.float32)
+    scale = np.array([attention_scale(width) if sight.scale is None else sight.scale], np.float32)
     call = attention.attention(cache.is_half)(
         n_rows=drive.words(len(rows)),
         q=q,
@@ -87,6 +102,8 @@ def attend(team: Team, cache: PagedCache, q: Floats, rows: Sequence[Row], groups
         scratch=scratch,
         scratch_stride=n_bytes,
         scale=scale,
+        window=sight.window,
+        sinks=0 if sight.sinks is None else sight.sinks,
     )
     drive.run(team, call)
     return np.ascontiguousarray(out)

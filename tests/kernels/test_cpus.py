@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import pytest
 
-OUTPUTS_SHA256 = "f1b6eb68af6faf7864ec017a7458b42d90eaeb3645288e8a197d51f3b774d4bf"
+OUTPUTS_SHA256 = "a28f3e06c77aceebdc4b8657bab59b516c3971f5d00e574274c07a8eff915f08"
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )

@@ -73,3 +73,27 @@ def test_silu_of_extremes_is_zero_or_the_value() -> None:
     result = reference.gated(x, np.ones_like(x))
     assert abs(result[0]) < 1e-7 and abs(result[1]) < 1e-34
     assert result[2:].tolist() == x[2:].tolist()
+
+
+def test_gelu_follows_its_tanh_form_in_float64() -> None:
+    x = np.linspace(-9, 80, 100_001, dtype=np.float32)
+    y = x.astype(np.float64)
+    true = y / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
+    assert np.allclose(reference.gelu_gated(x, np.ones_like(x)), true, rtol=1e-5, atol=0)
+    near = np.abs(x) < 2
+    assert np.allclose(reference.gelu_gated(x[near], np.ones_like(x[near])), true[near], rtol=1e-6, atol=0)
+    assert reference.gelu_gated(np.float32([1.0]), np.float32([2.0]))[0] == pytest.approx(1.682384, rel=1e-6)
+
+
+def test_gelu_of_extremes_is_zero_or_the_value() -> None:
+    x = np.array([-1e30, -1000, 1000, 1e30], np.float32)
+    result = reference.gelu_gated(x, np.ones_like(x))
+    assert abs(result[0]) < 1e-7 and abs(result[1]) < 1e-34
+    assert result[2:].tolist() == x[2:].tolist()
+
+
+def test_the_clamped_swiglu_follows_float64() -> None:
+    gate, up = np.linspace(-30, 30, 10_001, dtype=np.float32), np.linspace(20, -20, 10_001, dtype=np.float32)
+    g, u = np.minimum(gate.astype(np.float64), 7), np.clip(up.astype(np.float64), -7, 7)
+    true = (u + 1) * g / (1 + np.exp(-1.702 * g))
+    assert np.allclose(reference.clamped_swiglu(gate, up), true, rtol=1e-5, atol=1e-12)

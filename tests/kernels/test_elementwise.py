@@ -8,6 +8,11 @@ from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.samples import activations, random, same_bits
 
+HIDDEN = {
+    "gated_hidden": reference.gated,
+    "gelu_hidden": reference.gelu_gated,
+    "clamped_hidden": reference.clamped_swiglu,
+}
 EXCHANGES = {"f32": elementary.KEEP_F32, "bf16": elementary.ROUND_BF16, "q80": elementary.ROUND_Q80}
 
 
@@ -62,13 +67,30 @@ def test_norms_equal_the_reference(team: Team, n_rows: int, columns: int) -> Non
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
-def test_gated_hidden_values_equal_the_reference(team: Team, n_rows: int) -> None:
-    gate, up = 30 * random(n_rows, 96, seed=4), random(n_rows, 96, seed=5)
+@pytest.mark.parametrize("name", HIDDEN)
+def test_gated_hidden_values_equal_the_reference(team: Team, n_rows: int, name: str) -> None:
+    gate, up = 30 * random(n_rows, 96, seed=4), 9 * random(n_rows, 96, seed=5)
     gate[0, :8] = [0, -0.0, 87, -87, 88.5, -88.5, 1e30, -1e30]
-    floats, quantized = drive.gated_hidden(team, gate, up)
-    expected = reference.gated(gate.reshape(-1), up.reshape(-1)).reshape(gate.shape)
+    up[0, 8:12] = [7, -7, 1e30, -1e30]
+    floats, quantized = drive.gated_hidden(team, gate, up, getattr(elementwise, name))
+    expected = HIDDEN[name](gate.reshape(-1), up.reshape(-1)).reshape(gate.shape)
     assert same_bits(floats, expected)
     assert is_quantized(quantized, expected)
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_nan_stays_nan_in_hidden_values(team: Team, name: str) -> None:
+    gate, up = random(1, 96), random(1, 96)
+    gate[0, 3], up[0, 40] = np.nan, np.nan
+    floats, _ = drive.gated_hidden(team, gate, up, getattr(elementwise, name))
+    assert np.flatnonzero(np.isnan(floats[0])).tolist() == [3, 40]
+
+
+@pytest.mark.parametrize("n_rows", [1, 4])
+def test_added_norms_equal_the_reference(team: Team, n_rows: int) -> None:
+    x, y, weight = random(n_rows, 96, seed=2), 5 * random(n_rows, 96, seed=3), random(96, seed=4)
+    expected = np.stack([x[i] + reference.rms_norm(y[i], weight, np.float32(1e-6)) for i in range(n_rows)])
+    assert same_bits(drive.add_normed(team, x, y, weight, 1e-6), expected)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

@@ -31,7 +31,7 @@ def expected(head: Floats, norm: Floats | None, cos: Floats, sin: Floats, adjace
 @pytest.mark.parametrize("half", [True, False], ids=["f16", "f32"])
 @pytest.mark.parametrize("adjacent", [True, False], ids=["adjacent", "halves"])
 @pytest.mark.parametrize("norms", [True, False], ids=["norms", "no_norms"])
-@pytest.mark.parametrize("width", [16, 32, 48, 64, 128])
+@pytest.mark.parametrize("width", [16, 32, 48, 64, 128, 256])
 def test_heads_equal_the_reference(team: Team, half: bool, adjacent: bool, norms: bool, width: int) -> None:
     heads, (cos, sin) = heads_of(width, norms), turns(width)
     cache = PagedCache.empty(TABLES, 2, width, half)
