@@ -1,0 +1,36 @@
+# python -m pytest tests/test_codebooks.py
+"""Codebooks are the tables of the gguf package, and so of ggml."""
+
+import gguf
+import numpy as np
+import pytest
+
+from dllama_py import codebooks
+from dllama_py.codebook_blocks import with_eighth_sign
+
+BOOKS = {
+    "IQ2_XXS": codebooks.IQ2_XXS_WORDS,
+    "IQ2_XS": codebooks.IQ2_XS_WORDS,
+    "IQ2_S": codebooks.IQ2_S_WORDS,
+    "IQ3_XXS": codebooks.IQ3_XXS_WORDS,
+    "IQ3_S": codebooks.IQ3_S_WORDS,
+    "IQ1_S": codebooks.IQ1_WORDS,
+}
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_words_are_those_of_the_gguf_package(name: str) -> None:
+    oracle = getattr(gguf.quants, name)
+    oracle.init_grid()
+    words = codebooks.words_of(BOOKS[name])
+    np.testing.assert_array_equal(words, oracle.grid.reshape(oracle.grid_shape))
+    assert BOOKS[name].n_words == len(words) == oracle.grid_shape[0]
+
+
+def test_levels_are_those_of_the_gguf_package() -> None:
+    assert codebooks.IQ4_LEVELS == gguf.quants.IQ4_NL.kvalues
+    assert codebooks.MXFP4_LEVELS == gguf.quants.MXFP4.kvalues
+
+
+def test_the_eighth_sign_is_that_of_the_gguf_package() -> None:
+    assert with_eighth_sign(np.arange(128)).tolist() == list(gguf.quants.IQ2_XXS.ksigns)
