@@ -125,7 +125,7 @@ def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kin
     config = make_tiny_hf.MODELS[name] | changes
     writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]], split_max_tensors=part_tensors)
     _add_facts(writer, config)
-    _add_tokenizer(writer, config["vocab_size"])
+    add_tokenizer(writer, config["vocab_size"])
     for tensor, values in _gguf_tensors(config, _weights(config, distinct)).items():
         matrix = values.ndim > 1 and not tensor.endswith("ffn_gate_inp.weight")
         wanted = head_kind if head_kind and tensor == "output.weight" else kind
@@ -176,7 +176,7 @@ def _add_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
+def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
     """All bytes as GPT-2 spells them, then control tokens and two merges; 256 begins and 257 ends a text."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]

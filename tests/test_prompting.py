@@ -19,7 +19,7 @@ def test_models_without_a_tokenizer_have_no_text(tmp_path: Path, monkeypatch: py
     def forget(writer: gguf.GGUFWriter, vocab_size: int) -> None:
         """A GGUF file of weights alone."""
 
-    monkeypatch.setattr(checkpoints, "_add_tokenizer", forget)
+    monkeypatch.setattr(checkpoints, "add_tokenizer", forget)
     for model in (own_folder(tmp_path / "folder"), tiny_model_file(tmp_path / "a.m"), tiny_gguf(tmp_path / "a.gguf")):
         assert open_text(open_checkpoint(model), None) is None
 

@@ -83,7 +83,7 @@ def test_the_end_token_of_a_gguf_without_a_tokenizer(
 
     path = tiny_gguf(tmp_path / "endless.gguf")
     first = answer(capsys, path)["ids"][0]
-    monkeypatch.setattr(checkpoints, "_add_tokenizer", lambda writer, _: writer.add_eos_token_id(first))
+    monkeypatch.setattr(checkpoints, "add_tokenizer", lambda writer, _: writer.add_eos_token_id(first))
     result = answer(capsys, tiny_gguf(tmp_path / "a.gguf"))
     assert (result["ids"], result["finish_reason"]) == ([first], "stop")
 

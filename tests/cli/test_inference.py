@@ -162,7 +162,7 @@ def test_the_first_space_is_dropped_only_where_a_text_begins(
         writer.add_eos_token_id(2)
         writer.add_chat_template("\u4e05")
 
-    monkeypatch.setattr(checkpoints, "_add_tokenizer", all_words)
+    monkeypatch.setattr(checkpoints, "add_tokenizer", all_words)
     model = str(tiny_gguf(tmp_path / "a.gguf"))
     assert re.sub(r"\S", "w", answer(capsys, "--model", model, "--steps", "2", *wish)["text"]) == text
 

@@ -66,7 +66,7 @@ def test_sentencepiece_in_a_gguf_file(tmp_path, monkeypatch, capsys):
         writer.add_token_scores([0.0] * 259 + [-1.0, -2.0, -3.0, -4.0, -5.0] + [0.0] * (vocab_size - 264))
         writer.add_token_types(types)
 
-    monkeypatch.setattr(checkpoints, "_add_tokenizer", add_tokenizer)
+    monkeypatch.setattr(checkpoints, "add_tokenizer", add_tokenizer)
     model = tiny_gguf(tmp_path / "a.gguf", vocab_size=272)
     found = tokens(capsys, "--model", model, "--prompt", "hi é</s>hi")
     assert found["ids"] == [1, 261, 262, 3 + 0xC3, 3 + 0xA9, 2, 261]

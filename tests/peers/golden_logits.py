@@ -1,0 +1,34 @@
+"""python -m tests.peers.golden_logits [--env DIR]: llama.cpp's logits of the tiny models of tests/gguf_models.py.
+
+Writes tests/golden/NAME-llama-cpp.npy, float32 [positions, V], which the tests compare with; they need no llama.cpp.
+"""
+
+import argparse
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dllama_py.home import home_folder
+from tests.gguf_models import GOLDEN_POSITIONS, IDS, NAMES, tiny_gguf_model
+from tests.peers.environment import llama_python
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+WORKER = Path(__file__).with_name("llama_worker.py")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", type=Path, default=home_folder() / "peers", help="the environment, made where missing")
+    python = llama_python(parser.parse_args().env)
+    for name in NAMES:
+        with tempfile.TemporaryDirectory() as scratch:
+            model, out = tiny_gguf_model(Path(scratch) / f"{name}.gguf", name), Path(scratch) / "logits.npy"
+            ids = ",".join(map(str, IDS))
+            subprocess.run([python, "-I", WORKER, model, "1", "logits", ids, out], check=True)
+            np.save(GOLDEN / f"{name}-llama-cpp.npy", np.load(out)[GOLDEN_POSITIONS])
+
+
+if __name__ == "__main__":
+    main()
