@@ -71,12 +71,6 @@ class FloatType(Enum):
 
 
 _NOT_COMPUTED = {
-    FloatType.Q50,
-    FloatType.Q51,
-    FloatType.Q2K,
-    FloatType.Q3K,
-    FloatType.Q4K,
-    FloatType.Q5K,
     FloatType.IQ2XXS,
     FloatType.IQ2XS,
     FloatType.IQ3XXS,

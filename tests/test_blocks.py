@@ -12,18 +12,8 @@ from hypothesis.extra.numpy import arrays
 from dllama_py import codebook_blocks, k_blocks, plain_blocks
 from dllama_py.blocks import FloatType, dequantize, quantize, widen_bf16
 from dllama_py.kernels.quantize import quantize_rows, widen_rows
+from tests.kernels.samples import HALVES_AT
 
-HALVES_AT = {  # in a file block, where not at the front alone; the byte behind is cut
-    FloatType.Q41: [0, 2],
-    FloatType.Q51: [0, 2],
-    FloatType.Q2K: [80, 82],
-    FloatType.Q3K: [108],
-    FloatType.Q4K: [0, 2],
-    FloatType.Q5K: [0, 2],
-    FloatType.Q6K: [208],
-    FloatType.IQ1M: [54],  # its highest bits; the others lie before it
-    FloatType.MXFP4: [-1],  # its exponent
-}
 PARTS_KNOWN = [*plain_blocks.PARTS, *k_blocks.PARTS, *codebook_blocks.PARTS]
 WRITABLE = [FloatType.F32, FloatType.F16, FloatType.Q40, FloatType.Q80]
 weights = arrays(

@@ -34,7 +34,7 @@ def bare_macs_per_s(kind: FloatType, n_threads: int) -> float:
 
 
 def _product(kind: FloatType, n_groups: int) -> Program:
-    weights = np.full(packed_bytes(kind, n_groups * GROUP, N_BLOCKS), FILL, np.uint8)
+    weights = np.full(packed_bytes(kind, n_groups * GROUP, range(N_BLOCKS)), FILL, np.uint8)
     x = np.full((N_ROWS, N_BLOCKS * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES)), FILL, np.uint8)
     out = np.zeros((N_ROWS, n_groups * GROUP), np.float32)
     rows = np.arange(N_ROWS)
@@ -48,6 +48,7 @@ def _product(kind: FloatType, n_groups: int) -> Program:
                 weights=weights,
                 n_groups=n_groups,
                 n_blocks=N_BLOCKS,
+                phase=0,
                 out=out,
                 out_stride=out.strides[0],
                 out_rows=rows,

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from dllama_py import blocks
+from dllama_py import float_types
 from dllama_py.errors import UsageError
 from dllama_py.home import home_folder
 from dllama_py.kernels.cache_folders import hold, prune
@@ -77,7 +77,7 @@ def _locked() -> Iterator[None]:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    for source in [Path(blocks.__file__), *sorted(Path(__file__).parent.glob("*.py"))]:
+    for source in [Path(float_types.__file__), *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(source.read_bytes())
     for fact in (version("numba"), version("llvmlite"), platform.python_version(), _cpu()):
         digest.update(fact.encode())

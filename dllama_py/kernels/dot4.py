@@ -21,7 +21,8 @@ Build = Callable[..., Any]
 class Dot4:
     """`prepare` is applied once to a vector of signed weights; sums then lack `bias` * (sum of activations).
 
-    `nibbles` takes all eight weights and activations of a block of codes 0..15. Sums of `tallest` rows fit registers.
+    `small` takes several vectors of weight bytes 0..`largest` and as many of activations. Sums of `tallest` rows fit
+    registers.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Dot4:
     prepare: Build
     signed: Build
     bias: int
-    nibbles: Build
+    small: Build
     tallest: int
 
 
@@ -125,9 +126,9 @@ def _smull_sadalp(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
 
 
 def _in_steps(unsigned: Build) -> Build:
-    """Nibbles as any other weight bytes."""
+    """Small codes as any other weight bytes."""
 
-    def build(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+    def build(builder: Any, acc: Any, weights: list[Any], words: list[Any], largest: int) -> Any:
         for w, x in zip(weights, words, strict=True):
             acc = unsigned(builder, acc, w, x)
         return acc
@@ -135,8 +136,20 @@ def _in_steps(unsigned: Build) -> Build:
     return build
 
 
-def _avx2_nibbles(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
-    """Products of nibbles are summed in 16 bits: 8 steps of two stay within 8 * 2 * 15 * 127 < 2^15."""
+def _in_words(sum_of: Build) -> Build:
+    """As many steps at once as sums of pairs of products fit 16 bits: 8 of nibbles, 4 of 5 bits, 2 of 6, 1 of 7."""
+
+    def build(builder: Any, acc: Any, weights: list[Any], words: list[Any], largest: int) -> Any:
+        count = 0x7FFF // (2 * largest * 127)
+        for first in range(0, len(weights), count):
+            acc = sum_of(builder, acc, weights[first : first + count], words[first : first + count])
+        return acc
+
+    return build
+
+
+def _avx2_small(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+    """vpmaddubsw, added up, then one vpmaddwd."""
     eight, bytes32, i16 = ir.VectorType(I32, 8), ir.VectorType(I8, 32), ir.VectorType(I16, 16)
     halves = []
     for first in (0, 8):
@@ -150,8 +163,8 @@ def _avx2_nibbles(builder: Any, acc: Any, weights: list[Any], words: list[Any]) 
     return _join(builder, halves)
 
 
-def _neon_nibbles(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
-    """smlal, smlal2: a lane of 16 bits sums 8 products, addp two lanes; both stay within 8 * 2 * 15 * 127 < 2^15."""
+def _neon_small(builder: Any, acc: Any, weights: list[Any], words: list[Any]) -> Any:
+    """smlal, smlal2: a lane of 16 bits sums a product of each vector, addp two lanes."""
     quarter, bytes16, eight = ir.VectorType(I32, 4), ir.VectorType(I8, 16), ir.VectorType(I16, 8)
     hidden = [_hide(builder, _part(builder, x, 0, 4)) for x in words]
     quarters = []
@@ -194,20 +207,18 @@ def _generic(builder: Any, acc: Any, weights: Any, word: Any) -> Any:
 
 def _choose() -> Dot4:
     if {"avx512vnni", "avx512f"} <= FEATURES:
-        return Dot4("AVX-512 VNNI", _vnni, _offset_by_128, _vnni, bias=-128, nibbles=_in_steps(_vnni), tallest=8)
+        return Dot4("AVX-512 VNNI", _vnni, _offset_by_128, _vnni, bias=-128, small=_in_steps(_vnni), tallest=8)
     if "avxvnni" in FEATURES or {"avx512vnni", "avx512vl"} <= FEATURES:
-        return Dot4(
-            "AVX-VNNI", _vnni_256, _offset_by_128, _vnni_256, bias=-128, nibbles=_in_steps(_vnni_256), tallest=4
-        )
+        return Dot4("AVX-VNNI", _vnni_256, _offset_by_128, _vnni_256, bias=-128, small=_in_steps(_vnni_256), tallest=4)
     if "avx2" in FEATURES:
-        return Dot4("AVX2", _avx2, _itself, _avx2_signed, bias=0, nibbles=_avx2_nibbles, tallest=8)
+        return Dot4("AVX2", _avx2, _itself, _avx2_signed, bias=0, small=_in_words(_avx2_small), tallest=8)
     if "dotprod" in FEATURES:
         return Dot4(
-            "NEON dotprod", _neon_dotprod, _itself, _neon_dotprod, bias=0, nibbles=_in_steps(_neon_dotprod), tallest=4
+            "NEON dotprod", _neon_dotprod, _itself, _neon_dotprod, bias=0, small=_in_steps(_neon_dotprod), tallest=4
         )
     if IS_ARM:
-        return Dot4("NEON", _neon, _itself, _neon, bias=0, nibbles=_neon_nibbles, tallest=4)
-    return Dot4("generic", _generic, _itself, _generic, bias=0, nibbles=_in_steps(_generic), tallest=8)
+        return Dot4("NEON", _neon, _itself, _neon, bias=0, small=_in_words(_neon_small), tallest=4)
+    return Dot4("generic", _generic, _itself, _generic, bias=0, small=_in_steps(_generic), tallest=8)
 
 
 DOT4 = _choose()

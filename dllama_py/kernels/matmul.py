@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from dllama_py.blocks import FloatType
+from dllama_py.float_types import BLOCK, SUPER_BLOCK, FloatType
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.memory import prefetch
 from dllama_py.kernels.program import Kernel, argument, share_groups
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
-from dllama_py.kernels.weight_blocks import add_block, block_bytes
+from dllama_py.kernels.weight_blocks import add_block, bytes_of_block, bytes_of_header
 from dllama_py.kernels.words import Words
 
 GROUP_BYTES = 64  # of 16 float outputs
+RUNS = SUPER_BLOCK // BLOCK  # blocks of a super-block
 TALLEST = DOT4.tallest
 
 
@@ -35,6 +36,7 @@ class Product(Words):
     WEIGHTS = "uint8 [n_experts, packed_bytes]"
     N_GROUPS = "of 16 outputs"
     N_BLOCKS = "B"
+    PHASE = "place of the first block in its super-block, 0 for types without"
     OUT = "float32 [n_leaves, *, n_groups * 16]"
     OUT_STRIDE = "bytes from row to row"
     OUT_ROWS = "int64 [entries]"
@@ -82,7 +84,9 @@ def matmul_weighted(kind: FloatType) -> Kernel:
 def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None:
     """This thread's groups of outputs, expert by expert; `kind` and `weighted` are Constants."""
     first_group, end_group = share_groups(argument(args, Product.N_GROUPS), thread, threads)
-    group_bytes = argument(args, Product.N_BLOCKS) * block_bytes(kind)
+    n_blocks = argument(args, Product.N_BLOCKS)
+    n_headers = (argument(args, Product.PHASE) + n_blocks + RUNS - 1) // RUNS
+    group_bytes = n_blocks * bytes_of_block(kind) + n_headers * bytes_of_header(kind)
     matrix = argument(args, Product.WEIGHTS)
     for expert in range(argument(args, Product.N_EXPERTS)):
         start = get_i64(argument(args, Product.STARTS) + 8 * expert)
@@ -111,15 +115,22 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, place: Place) -> None:
     x_rows, out_rows = argument(args, Product.X_ROWS) + entry, argument(args, Product.OUT_ROWS) + entry
     x = row_addresses(zero, argument(args, Product.X), argument(args, Product.X_STRIDE), x_rows, last)
     out = row_addresses(zero, argument(args, Product.OUT), argument(args, Product.OUT_STRIDE), out_rows, last)
-    block = 0
+    weights = header = place.weights
+    block, border = 0, 0 if bytes_of_header(kind) else argument(args, Product.N_BLOCKS)  # the next header's block
     for leaf in range(argument(args, Product.N_LEAVES)):
         total = zero
         leaf_end = get_i64(argument(args, Product.LEAVES) + 8 * leaf + 8)
         while block < leaf_end:
-            at = place.weights + block * block_bytes(kind)
-            prefetch(at, block_bytes(kind))
-            total = add_block(kind, total, at, x, block)
-            block += 1
+            if block == border:
+                header, weights = weights, weights + bytes_of_header(kind)
+                prefetch(header, bytes_of_header(kind))
+                border += RUNS - (argument(args, Product.PHASE) if block == 0 else 0)
+            end = min(border, leaf_end)
+            while block < end:
+                prefetch(weights, bytes_of_block(kind))
+                total = add_block(kind, total, header, weights, x, block)
+                weights += bytes_of_block(kind)
+                block += 1
         at = place.group * GROUP_BYTES + leaf * argument(args, Product.LEAF_STRIDE)
         if number_of(weighted):
             rows_weigh(out, at, argument(args, Product.FACTORS) + 4 * place.entry, last, total)

@@ -13,7 +13,7 @@ from numba import types
 from numba.core.datamodel import register_default
 from numba.extending import intrinsic
 
-from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, const, fused, load, splat, store
+from dllama_py.kernels.codegen import FLOAT, I32, I64, VF32, VI32, fused, load, splat, store
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.vectors import VectorModel, f32x16, i32x16
 
@@ -45,7 +45,8 @@ def tile_address(height: int) -> TileType:
     return TileType("address", I64, height)
 
 
-def _rows(builder: Any, height: int, llvm_type: Any, make: Callable[[int], Any]) -> Any:
+def rows_of(builder: Any, height: int, llvm_type: Any, make: Callable[[int], Any]) -> Any:
+    """A tile of `make(m)` for every row m."""
     tile = ir.Constant(ir.ArrayType(llvm_type, height), ir.Undefined)
     for m in range(height):
         tile = builder.insert_value(tile, make(m), m)
@@ -57,7 +58,8 @@ def _entry(builder: Any, m: int, last: Any) -> Any:
     return builder.select(builder.icmp_signed("<", I64(m), last), I64(m), last)
 
 
-def _at(builder: Any, addresses: Any, m: int, offset: Any, llvm_type: Any) -> Any:
+def load_at(builder: Any, addresses: Any, m: int, offset: Any, llvm_type: Any) -> Any:
+    """What lies `offset` behind row m's address."""
     return load(builder, builder.add(builder.extract_value(addresses, m), offset), llvm_type)
 
 
@@ -97,54 +99,17 @@ def row_addresses(typingctx: Any, like: Any, base: Any, stride: Any, numbers: An
             number = load(builder, builder.add(numbers, entry), I64)
             return builder.add(base, builder.mul(number, stride))
 
-        return _rows(builder, n, I64, make)
+        return rows_of(builder, n, I64, make)
 
     return tile_address(n)(like, _address, _address, _address, _address), codegen
 
 
 @intrinsic
-def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
-    """acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset); weight bytes unsigned, below 128."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acc, weights, addresses, offset = args
-
-        def make(m: int) -> Any:
-            word = splat(builder, _at(builder, addresses, m, offset, I32))
-            return DOT4.unsigned(builder, builder.extract_value(acc, m), weights, word)
-
-        return _rows(builder, signature.args[0].height, VI32, make)
-
-    return acc(acc, i32x16, addresses, _address), codegen
-
-
-@intrinsic
-def rows_dot_nibbles(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
-    """acc[m] += the 32 codes 0..15 of each of 16 rows times the 32 signed bytes at addresses[m] + offset.
-
-    `weights` is the address of four vectors of nibbles (layout.py, Q40).
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acc, weights, addresses, offset = args
-        fifteen, four = const(VI32, 0x0F0F0F0F), const(VI32, 4)
-        vectors = [load(builder, builder.add(weights, I64(64 * j)), VI32) for j in range(4)]
-        codes = [builder.and_(v, fifteen) for v in vectors]
-        codes += [builder.and_(builder.lshr(v, four), fifteen) for v in vectors]
-
-        def make(m: int) -> Any:
-            at = [builder.add(offset, I64(4 * i)) for i in range(8)]
-            words = [splat(builder, _at(builder, addresses, m, o, I32)) for o in at]
-            return DOT4.nibbles(builder, builder.extract_value(acc, m), codes, words)
-
-        return _rows(builder, signature.args[0].height, VI32, make)
-
-    return acc(acc, _address, addresses, _address), codegen
-
-
-@intrinsic
 def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
-    """As rows_dot4 for signed weight bytes; acc must have started at SIGNED_BIAS * (sum of the activations)."""
+    """acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset), weight bytes signed.
+
+    acc must have started at SIGNED_BIAS * (sum of the activations).
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         acc, weights, addresses, offset = args
@@ -152,10 +117,10 @@ def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, off
         prepared = DOT4.prepare(builder, weights)
 
         def make(m: int) -> Any:
-            word = splat(builder, _at(builder, addresses, m, offset, I32))
+            word = splat(builder, load_at(builder, addresses, m, offset, I32))
             return DOT4.signed(builder, builder.extract_value(acc, m), prepared, word)
 
-        return _rows(builder, signature.args[0].height, VI32, make)
+        return rows_of(builder, signature.args[0].height, VI32, make)
 
     return acc(acc, i32x16, addresses, _address), codegen
 
@@ -169,26 +134,28 @@ def rows_splat_scaled(typingctx: Any, factor: Any, addresses: Any, offset: Any) 
         factor, addresses, offset = args
 
         def make(m: int) -> Any:
-            return splat(builder, builder.mul(factor, _at(builder, addresses, m, offset, I32)))
+            return splat(builder, builder.mul(factor, load_at(builder, addresses, m, offset, I32)))
 
-        return _rows(builder, height, VI32, make)
+        return rows_of(builder, height, VI32, make)
 
     return tile_i32(height)(types.int32, addresses, _address), codegen
 
 
 @intrinsic
 def rows_add_scaled(typingctx: Any, total: Any, scale: Any, addresses: Any, offset: Any, isum: Any) -> Any:
-    """total[m] = fma(scale * (float at addresses[m] + offset), float(isum[m]), total[m])."""
+    """total[m] = fma(scale * (float at addresses[m] + offset), float(isum[m]), total[m]); sums int32 or float32."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         total, scale, addresses, offset, isum = args
 
         def make(m: int) -> Any:
-            factor = builder.fmul(scale, splat(builder, _at(builder, addresses, m, offset, FLOAT)))
-            value = builder.sitofp(builder.extract_value(isum, m), VF32)
+            factor = builder.fmul(scale, splat(builder, load_at(builder, addresses, m, offset, FLOAT)))
+            value = builder.extract_value(isum, m)
+            if value.type == VI32:
+                value = builder.sitofp(value, VF32)
             return fused(builder, factor, value, builder.extract_value(total, m))
 
-        return _rows(builder, signature.args[0].height, VF32, make)
+        return rows_of(builder, signature.args[0].height, VF32, make)
 
     return total(total, f32x16, addresses, _address, isum), codegen
 
@@ -201,28 +168,47 @@ def rows_add_scaled_sum(typingctx: Any, total: Any, scale: Any, addresses: Any, 
         total, scale, addresses, at_scale, at_sum = args
 
         def make(m: int) -> Any:
-            factor = builder.fmul(scale, splat(builder, _at(builder, addresses, m, at_scale, FLOAT)))
-            value = builder.sitofp(splat(builder, _at(builder, addresses, m, at_sum, I32)), VF32)
+            factor = builder.fmul(scale, splat(builder, load_at(builder, addresses, m, at_scale, FLOAT)))
+            value = builder.sitofp(splat(builder, load_at(builder, addresses, m, at_sum, I32)), VF32)
             return fused(builder, factor, value, builder.extract_value(total, m))
 
-        return _rows(builder, signature.args[0].height, VF32, make)
+        return rows_of(builder, signature.args[0].height, VF32, make)
 
     return total(total, f32x16, addresses, _address, _address), codegen
 
 
 @intrinsic
-def rows_mul_add_i32(typingctx: Any, acc: Any, factor: Any, tile: Any) -> Any:
-    """acc[m] + factor * tile[m], int32."""
+def rows_weighted_sum(typingctx: Any, a: Any, first: Any, b: Any, last: Any) -> Any:
+    """float32 tile: a * first[m] + b * last[m] of float32 vectors with int32 tiles; exact while all is below 2^24."""
+    height = first.height
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acc, factor, tile = args
+        a, first, b, last = args
 
         def make(m: int) -> Any:
-            return builder.add(builder.extract_value(acc, m), builder.mul(factor, builder.extract_value(tile, m)))
+            x, y = (builder.sitofp(builder.extract_value(tile, m), VF32) for tile in (first, last))
+            return fused(builder, b, y, builder.fmul(a, x))
 
-        return _rows(builder, signature.args[0].height, VI32, make)
+        return rows_of(builder, height, VF32, make)
 
-    return acc(acc, i32x16, tile), codegen
+    return tile_f32(height)(f32x16, first, f32x16, last), codegen
+
+
+@intrinsic
+def rows_weighted_sums_at(typingctx: Any, a: Any, at_first: Any, b: Any, at_last: Any, addresses: Any) -> Any:
+    """float32 tile: a * (int32 at addresses[m] + at_first) + b * (int32 at addresses[m] + at_last); as above."""
+    tile = tile_f32(addresses.height)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, at_first, b, at_last, addresses = args
+
+        def make(m: int) -> Any:
+            x, y = (splat(builder, load_at(builder, addresses, m, at, I32)) for at in (at_first, at_last))
+            return fused(builder, b, builder.sitofp(y, VF32), builder.fmul(a, builder.sitofp(x, VF32)))
+
+        return rows_of(builder, tile.height, VF32, make)
+
+    return tile(f32x16, _address, f32x16, _address, addresses), codegen
 
 
 @intrinsic
@@ -233,10 +219,10 @@ def rows_fma_at(typingctx: Any, acc: Any, vector: Any, addresses: Any, offset: A
         acc, vector, addresses, offset = args
 
         def make(m: int) -> Any:
-            factor = splat(builder, _at(builder, addresses, m, offset, FLOAT))
+            factor = splat(builder, load_at(builder, addresses, m, offset, FLOAT))
             return fused(builder, vector, factor, builder.extract_value(acc, m))
 
-        return _rows(builder, signature.args[0].height, VF32, make)
+        return rows_of(builder, signature.args[0].height, VF32, make)
 
     return acc(acc, f32x16, addresses, _address), codegen
 
@@ -251,7 +237,7 @@ def rows_add_f32(typingctx: Any, a: Any, b: Any) -> Any:
         def make(m: int) -> Any:
             return builder.fadd(builder.extract_value(a, m), builder.extract_value(b, m))
 
-        return _rows(builder, signature.args[0].height, VF32, make)
+        return rows_of(builder, signature.args[0].height, VF32, make)
 
     return a(a, b), codegen
 

@@ -68,6 +68,7 @@ load_f32 = define(f32x16, (_address,), lambda b, a: load(b, a, VF32), "load_f32"
 load_f16 = define(f32x16, (_address,), lambda b, a: widen_half(b, load(b, a, VI16)), "load_f16")
 load_bf16 = define(f32x16, (_address,), load_bfloats, "load_bf16")
 load_i8 = define(i32x16, (_address,), lambda b, a: b.sext(load(b, a, ir.VectorType(I8, LANES)), VI32), "load_i8")
+load_u8 = define(i32x16, (_address,), lambda b, a: b.zext(load(b, a, ir.VectorType(I8, LANES)), VI32), "load_u8")
 store_f32 = define(types.void, (_address, f32x16), store, "store_f32")
 store_f16 = define(
     types.void, (_address, f32x16), lambda b, a, v: store(b, a, narrow_half(b, saturate_half(b, v))), "store_f16"
@@ -132,25 +133,10 @@ round_bf16 = define(f32x16, (f32x16,), lambda b, v: b.bitcast(bits_rounded_to_bf
 round_f16 = define(f32x16, (f32x16,), lambda b, v: widen_half(b, narrow_half(b, saturate_half(b, v))), "round_f16")
 add_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y), "add_i32")
 or_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.or_(x, y), "or_i32")
+low_nibble = define(i32x16, (i32x16,), lambda b, v: b.and_(v, const(VI32, 15)), "low_nibble")
+high_nibble = define(i32x16, (i32x16,), lambda b, v: b.lshr(v, const(VI32, 4)), "high_nibble")
 shift_left_i32 = define(i32x16, (i32x16, types.int32), lambda b, v, n: b.shl(v, splat(b, n)), "shift_left_i32")
 
-
-def _byte_bits(builder: Any, v: Any, shift: int, mask: int) -> Any:
-    """Each byte of v shifted right and masked (the mask keeps what came in from its neighbour out)."""
-    return builder.and_(builder.lshr(v, const(VI32, shift)), const(VI32, mask * 0x01010101))
-
-
-low_nibbles = define(i32x16, (i32x16,), lambda b, v: _byte_bits(b, v, 0, 15), "low_nibbles")
-high_nibbles = define(i32x16, (i32x16,), lambda b, v: _byte_bits(b, v, 4, 15), "high_nibbles")
-
-
-def _high_bits(builder: Any, v: Any, pair: Any) -> Any:
-    bits = builder.lshr(v, splat(builder, builder.trunc(builder.mul(pair, I64(2)), I32)))
-    return builder.shl(builder.and_(bits, const(VI32, 0x03030303)), const(VI32, 4))
-
-
-high_bit_pair = define(i32x16, (i32x16, types.int64), _high_bits, "high_bit_pair")
-"""high_bit_pair(v, j): bits 2j and 2j+1 of every byte, moved to bits 4 and 5."""
 
 to_f32 = define(f32x16, (i32x16,), lambda b, v: b.sitofp(v, VF32), "to_f32")
 to_i32 = define(i32x16, (f32x16,), lambda b, v: b.fptosi(v, VI32), "to_i32")

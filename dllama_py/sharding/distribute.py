@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dllama_py.blocks import Bytes, FloatType, dequantize
+from dllama_py.blocks import BLOCK, Bytes, FloatType, dequantize
 from dllama_py.config import ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
-from dllama_py.kernels.layout import RUN_BYTES
-from dllama_py.kernels.pack import to_runs
+from dllama_py.kernels.layout import file_bytes
 from dllama_py.kernels.quantize import quantize_rows
 from dllama_py.progress import Progress, Work
 from dllama_py.sharding.pieces import is_held, piece_of
@@ -37,7 +36,8 @@ def distribute(
     config = checkpoint.config
     work, done = Work("loading weights", _stored_bytes(config, kinds)), 0
     for spec, start, stop in _chunks(config):
-        runs = to_runs(kinds[spec.name], _stored(checkpoint, spec, start, stop, kinds[spec.name]))
+        kind = kinds[spec.name]
+        stored = _stored(checkpoint, spec, start, stop, kind)
         for rank, shard in enumerate(shards):
             if not is_held(spec, shard):
                 continue
@@ -45,14 +45,14 @@ def distribute(
             rows = piece.rows_within(start, stop)
             if not rows or not piece.blocks:
                 continue
-            part = runs[rows.start - start : rows.stop - start, piece.blocks.start : piece.blocks.stop]
-            block = np.ascontiguousarray(part).reshape(len(rows), -1)
+            part = stored[rows.start - start : rows.stop - start, file_bytes(kind, piece.blocks)]
+            block = np.ascontiguousarray(part)
             if rank == comm.rank:
                 weights.put(spec, rows.start - piece.rows.start, block)
             else:
                 on_progress(work, done, f"{spec.name} to rank {rank} on {comm.hosts[rank]}")
                 comm.send(block, rank)
-        done += runs.nbytes
+        done += stored.nbytes
         on_progress(work, done, spec.name)
         checkpoint.release()
 
@@ -65,15 +65,20 @@ def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatTy
         piece = piece_of(spec, shard, weights.config)
         rows = piece.rows_within(start, stop)
         if rows and piece.blocks:
-            block = np.empty((len(rows), len(piece.blocks) * RUN_BYTES[kinds[spec.name]]), np.uint8)
+            held = file_bytes(kinds[spec.name], piece.blocks)
+            block = np.empty((len(rows), held.stop - held.start), np.uint8)
             comm.recv(block, 0)
             weights.put(spec, rows.start - piece.rows.start, block)
 
 
 def _stored_bytes(config: ModelConfig, kinds: dict[str, FloatType]) -> int:
-    """Of all distributed tensors together, in runs of 32."""
-    specs = [spec for spec in tensor_specs(config) if spec.cut is not Cut.ROOT]
-    return sum(spec.matrix_shape[0] * -(-spec.matrix_shape[1] // 32) * RUN_BYTES[kinds[spec.name]] for spec in specs)
+    """Of all distributed tensors together, rows in whole blocks."""
+    total = 0
+    for spec in tensor_specs(config):
+        if spec.cut is not Cut.ROOT:
+            n_rows, n_columns = spec.matrix_shape
+            total += n_rows * file_bytes(kinds[spec.name], range(-(-n_columns // BLOCK))).stop
+    return total
 
 
 def _chunks(config: ModelConfig) -> Iterator[tuple[TensorSpec, int, int]]:

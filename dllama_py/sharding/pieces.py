@@ -52,7 +52,7 @@ def packed_piece_bytes(spec: TensorSpec, kind: FloatType, shard: Shard, config: 
         return 0
     piece = piece_of(spec, shard, config)
     count = 1 if spec.expert is None else config.n_experts
-    return count * packed_bytes(kind, len(piece.rows), len(piece.blocks))
+    return count * packed_bytes(kind, len(piece.rows), piece.blocks)
 
 
 def _elements(spec: TensorSpec, shard: Shard, config: ModelConfig) -> range:

@@ -8,7 +8,7 @@ from dllama_py.arena import zeroed
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import TensorSpec
-from dllama_py.kernels.layout import n_groups, packed_bytes
+from dllama_py.kernels.layout import n_groups, packed_bytes, phase_of
 from dllama_py.kernels.pack import pack_rows
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
@@ -20,17 +20,29 @@ Key = tuple[int | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """`n_matrices` (experts, else 1) packed matrices of rows x n_blocks * 32, one behind the other."""
+    """`n_matrices` (experts, else 1) packed matrices of rows x blocks * 32, one behind the other.
+
+    `blocks` are counted within the file's rows: they may begin within a super-block.
+    """
 
     kind: FloatType
     rows: int
-    n_blocks: int
+    blocks: range
     n_matrices: int
     packed: Bytes
 
     @property
     def n_groups(self) -> int:
         return n_groups(self.rows)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def phase(self) -> int:
+        """The place of the first block in its super-block."""
+        return phase_of(self.kind, self.blocks)
 
 
 class Weights:
@@ -55,15 +67,15 @@ class Weights:
         """A norm's weights, float32 [n]."""
         return self._vectors[layer, role]
 
-    def put(self, spec: TensorSpec, first_row: int, runs: Bytes) -> None:
-        """Rows [first_row, ...) of this rank's piece, uint8 [rows, n_blocks * run_bytes]; f32 for a vector."""
+    def put(self, spec: TensorSpec, first_row: int, data: Bytes) -> None:
+        """Rows [first_row, ...) of this rank's piece, uint8 [rows, file bytes that hold it]; f32 for a vector."""
         if len(spec.shape) == 1:
-            self._vectors[spec.layer, spec.role][:] = runs.reshape(-1).view(np.float32)[: spec.shape[0]]
+            self._vectors[spec.layer, spec.role][:] = data.reshape(-1).view(np.float32)[: spec.shape[0]]
             return
         matrix = self._matrices[spec.layer, spec.role]
-        size = packed_bytes(matrix.kind, matrix.rows, matrix.n_blocks)
+        size = packed_bytes(matrix.kind, matrix.rows, matrix.blocks)
         start = (spec.expert or 0) * size
-        pack_rows(matrix.kind, runs, matrix.packed[start : start + size], first_row)
+        pack_rows(matrix.kind, matrix.blocks, data, matrix.packed[start : start + size], first_row)
 
     @property
     def n_bytes(self) -> int:
@@ -87,7 +99,7 @@ class Weights:
         size = packed_piece_bytes(spec, kind, self.shard, self.config)
         packed = self._arena[self._arena_used : self._arena_used + size]
         self._arena_used += _aligned(size)
-        self._matrices[spec.layer, spec.role] = Matrix(kind, len(piece.rows), len(piece.blocks), count, packed)
+        self._matrices[spec.layer, spec.role] = Matrix(kind, len(piece.rows), piece.blocks, count, packed)
 
 
 def _aligned(n_bytes: int) -> int:

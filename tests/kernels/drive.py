@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels import matmul as products
-from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, n_groups, packed_bytes
-from dllama_py.kernels.pack import pack_rows, to_runs
+from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, file_bytes, n_groups, packed_bytes
+from dllama_py.kernels.pack import pack_rows
 from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
 
@@ -30,16 +30,16 @@ def untouched(*shape: int) -> Floats:
     return np.full(shape, QUIET_NAN).view(np.float32)
 
 
-def empty_packed(kind: FloatType, rows: int, n_blocks: int) -> Bytes:
+def empty_packed(kind: FloatType, rows: int, blocks: range) -> Bytes:
     """A packed matrix of zeros."""
-    return np.zeros(packed_bytes(kind, rows, n_blocks), np.uint8)
+    return np.zeros(packed_bytes(kind, rows, blocks), np.uint8)
 
 
-def pack(kind: FloatType, weights: Bytes) -> Bytes:
-    """File rows uint8 [N, row_bytes] -> packed."""
-    runs = to_runs(kind, weights)
-    packed = empty_packed(kind, runs.shape[0], runs.shape[1])
-    pack_rows(kind, runs.reshape(len(runs), -1), packed, 0)
+def pack(kind: FloatType, weights: Bytes, blocks: range | None = None) -> Bytes:
+    """File rows uint8 [N, row_bytes] -> packed, of all columns or of some blocks of 32."""
+    blocks = blocks or range(weights.shape[1] // kind.block_bytes * kind.block_elements // 32)
+    packed = empty_packed(kind, len(weights), blocks)
+    pack_rows(kind, blocks, np.ascontiguousarray(weights[:, file_bytes(kind, blocks)]), packed, 0)
     return packed
 
 
@@ -69,7 +69,9 @@ def matmul(team: Team, kind: FloatType, weights: Bytes, x: Floats, leaves: Seque
     return matmul_packed(team, kind, pack(kind, weights), len(weights), x, leaves)
 
 
-def matmul_packed(team: Team, kind: FloatType, packed: Bytes, n: int, x: Floats, leaves: Sequence[int]) -> Floats:
+def matmul_packed(
+    team: Team, kind: FloatType, packed: Bytes, n: int, x: Floats, leaves: Sequence[int], phase: int = 0
+) -> Floats:
     """The same for n rows packed already."""
     n_rows, n_leaves = len(x), len(leaves) - 1
     out = untouched(n_leaves, n_rows, n_groups(n) * 16)
@@ -82,6 +84,7 @@ def matmul_packed(team: Team, kind: FloatType, packed: Bytes, n: int, x: Floats,
         weights=packed,
         n_groups=n_groups(n),
         n_blocks=x.shape[1] // 32,
+        phase=phase,
         out=out,
         out_stride=out.strides[1],
         out_rows=rows,
@@ -188,6 +191,7 @@ def mixture(
         "weights": packed,
         "n_groups": n_groups(n),
         "n_blocks": n_blocks,
+        "phase": 0,
         "n_experts": n_experts,
     }
     each = products.matmul(kind)(

@@ -1,10 +1,11 @@
-"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, and
-the bits of converted infinities and NaNs.
+"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, the
+bits of converted infinities and NaNs, and the SHA-256 of products with each type of weights.
 
 Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
 """
 
 import hashlib
+import json
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
 from tests.kernels.paged import Heads, PagedCache, Sight, attend, prepare
+from tests.kernels.samples import HALVES_AT
 
 SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
 ROWS = [(0, 62), (0, 63), (0, 64), (1, 3), (1, 70)]
@@ -47,21 +49,33 @@ def weights(kind: FloatType, rows: int, columns: int) -> Bytes:
     n_blocks = columns // kind.block_elements
     blocks = (integers(3, rows, n_blocks, kind.block_bytes) >> 8).astype(np.uint8)
     halves = SCALES[integers(4, rows, n_blocks) % SCALES.size][..., None].view(np.uint8)
-    for at in {FloatType.Q41: (0, 2), FloatType.Q6K: (208,)}.get(kind, (0,)):
+    for at in HALVES_AT.get(kind, [0]):
         blocks[..., at : at + 2] = halves
     return blocks.reshape(rows, -1)
 
 
+def activations() -> Floats:
+    """float32 [6, 256]."""
+    return np.ldexp(floats(5, 6, 256), (integers(6, 6, 256) % 30).astype(np.int32))
+
+
+def products(team: Team) -> dict[str, str]:
+    """Of every weights type: the beginning of the SHA-256 of its products."""
+    found = {}
+    for kind in COMPUTED:
+        data, x = weights(kind, 24, 256), activations()
+        of_heights = [drive.matmul(team, kind, data, x[:n_rows], [0, 3, 8]) for n_rows in (1, 4, 6)]  # of a tile
+        assert all(np.isfinite(out).all() for out in of_heights)
+        found[kind.label] = digest(of_heights)[:12]
+    return found
+
+
 def outputs(team: Team) -> list[np.ndarray]:
-    x = np.ldexp(floats(5, 6, 256), (integers(6, 6, 256) % 30).astype(np.int32))
-    found = [
-        drive.matmul(team, kind, weights(kind, 24, 256), x[:n_rows], [0, 3, 8])
-        for kind in COMPUTED
-        for n_rows in (1, 4, 6)  # each height of a tile
-    ]
+    """Of all other kernels."""
+    x = activations()
     experts = weights(FloatType.Q40, 72, 256).reshape(3, 24, -1)
     routes = [[(0, 0.25), (2, 0.75)], [(1, 0.5), (2, 0.5)], [(0, 0.125), (1, 0.875)]]
-    found += drive.mixture(team, FloatType.Q40, experts, x[:3], routes)
+    found = [*drive.mixture(team, FloatType.Q40, experts, x[:3], routes)]
     found += drive.norm(team, x, range(6), floats(7, 256), 1e-5)
     for kernel in (elementwise.gated_hidden, elementwise.gelu_hidden, elementwise.clamped_hidden):
         found += drive.gated_hidden(team, 90 * floats(8, 6, 256), 9 * floats(9, 6, 256), kernel)
@@ -115,7 +129,7 @@ def digest(arrays: list[np.ndarray]) -> str:
 def main() -> None:
     found = outputs(Team(1))
     assert all(np.isfinite(output).all() for output in found)
-    print(DOT4.name, digest(found), specials(Team(1)), sep="\n")
+    print(DOT4.name, digest(found), specials(Team(1)), json.dumps(products(Team(1))), sep="\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,17 @@ from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
 WEIGHTS_TYPES = list(COMPUTED)
 SCALES = [0.01, -0.02, 0.5, 0.0, -0.0, 65504.0, -65504.0, 2.0**-24, 1023 * 2.0**-24, 2.0**-14]  # halves
 CODE_BYTES = [0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0]
-_HALVES_AT = {FloatType.Q40: [0], FloatType.Q41: [0, 2], FloatType.Q80: [0], FloatType.Q6K: [208]}
+HALVES_AT = {  # in a file block, where not at the front alone; the byte behind is the upper one
+    FloatType.Q41: [0, 2],
+    FloatType.Q51: [0, 2],
+    FloatType.Q2K: [80, 82],
+    FloatType.Q3K: [108],
+    FloatType.Q4K: [0, 2],
+    FloatType.Q5K: [0, 2],
+    FloatType.Q6K: [208],
+    FloatType.IQ1M: [54],  # its highest bits; the others lie before it
+    FloatType.MXFP4: [-1],  # its exponent
+}
 
 
 def random(*shape: int, seed: int = 1) -> Floats:
@@ -24,7 +34,7 @@ def weights(kind: FloatType, rows: int, columns: int, seed: int = 1) -> Bytes:
     blocks = rng.integers(0, 256, (rows, columns // kind.block_elements, kind.block_bytes)).astype(np.uint8)
     uniform = rng.random(blocks.shape[:2]) < 0.25
     blocks[uniform] = rng.choice(CODE_BYTES, (uniform.sum(), 1))
-    for at in _HALVES_AT[kind]:
+    for at in HALVES_AT.get(kind, [0]):
         halves = rng.choice(np.array(SCALES, np.float16), (*blocks.shape[:2], 1))
         blocks[..., at : at + 2] = halves.view(np.uint8)
     return blocks.reshape(rows, -1)

@@ -17,7 +17,7 @@ TRIES = 20
 def best_seconds(kind: FloatType, rows: int, columns: int, n_tokens: int) -> tuple[float, int]:
     """Of one product of rows x columns with n_tokens rows of activations, and the bytes of the packed weights."""
     n_blocks = columns // BLOCK
-    weights = np.full(packed_bytes(kind, rows, n_blocks), FILL, np.uint8)
+    weights = np.full(packed_bytes(kind, rows, range(n_blocks)), FILL, np.uint8)
     x = np.full((n_tokens, n_blocks * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES)), FILL, np.uint8)
     out = np.zeros((n_tokens, n_groups(rows) * 16), np.float32)
     each = np.arange(n_tokens)
@@ -31,6 +31,7 @@ def best_seconds(kind: FloatType, rows: int, columns: int, n_tokens: int) -> tup
                 weights=weights,
                 n_groups=n_groups(rows),
                 n_blocks=n_blocks,
+                phase=0,
                 out=out,
                 out_stride=out.strides[0],
                 out_rows=each,

@@ -1,6 +1,7 @@
 # python -m pytest tests/kernels/test_cpus.py
 """All CPUs compute the same bits: older ones are played by numba's override, each in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,22 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import pytest
 
-OUTPUTS_SHA256 = "a28f3e06c77aceebdc4b8657bab59b516c3971f5d00e574274c07a8eff915f08"
+OUTPUTS_SHA256 = "e0c5e2c6452e51dc79c15a4eccc15ac961e69a716697dd91e09fb8f08641c9f2"
+PRODUCTS_SHA256 = {  # by type of weights
+    "f32": "bdb2c795b8fb",
+    "f16": "7a8e94166fa0",
+    "bf16": "5aaf124761ac",
+    "q40": "08ac66221d7c",
+    "q41": "c955390eac84",
+    "q50": "6efdd07cffd5",
+    "q51": "41f5f6a24d0f",
+    "q80": "2dfdeef22b78",
+    "q2_k": "34afbc4a2891",
+    "q3_k": "793cac446b24",
+    "q4_k": "7d995c69b57c",
+    "q5_k": "dc2c8206c250",
+    "q6_k": "ea693b0694e6",
+}
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )
@@ -34,7 +50,7 @@ def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, list[str]]]:
-    """What each CPU says: path, hash, specials. All at once, because most of their time is compiling."""
+    """What each CPU says: path, hash, specials, hashes of products. At once: most of their time is compiling."""
     jobs = {path: start({"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": on}) for path, (name, on) in PLAYED.items()}
     jobs["this CPU"] = start({})
     try:
@@ -48,13 +64,15 @@ def found() -> Iterator[dict[str, list[str]]]:
 def lines_of(job: subprocess.Popen[str]) -> list[str]:
     out, err = job.communicate()
     assert job.returncode == 0, err
-    return out.split("\n")[:3]
+    return out.split("\n")[:4]
 
 
 def test_this_cpu_computes_the_known_bits(found: dict[str, list[str]]) -> None:
-    assert found["this CPU"][1:] == [OUTPUTS_SHA256, SPECIALS]
+    _, outputs, specials, products = found["this CPU"]
+    assert [outputs, specials, json.loads(products)] == [OUTPUTS_SHA256, SPECIALS, PRODUCTS_SHA256]
 
 
 @pytest.mark.parametrize("path", PLAYED)
 def test_an_older_cpu_computes_the_known_bits(found: dict[str, list[str]], path: str) -> None:
-    assert found[path] == [path, OUTPUTS_SHA256, SPECIALS]
+    *facts, products = found[path]
+    assert [*facts, json.loads(products)] == [path, OUTPUTS_SHA256, SPECIALS, PRODUCTS_SHA256]

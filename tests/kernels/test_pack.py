@@ -4,36 +4,36 @@ import pytest
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels import reference
-from dllama_py.kernels.layout import RUN_BYTES
-from dllama_py.kernels.pack import pack_rows, to_runs
+from dllama_py.kernels.layout import packed_bytes, phase_of
+from dllama_py.kernels.pack import pack_rows
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.samples import WEIGHTS_TYPES, activations, same_bits, weights
 
 
 @pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)
-def test_runs_are_whole_32_columns_of_a_row(kind: FloatType) -> None:
-    assert to_runs(kind, weights(kind, 3, 512)).shape == (3, 16, RUN_BYTES[kind])
+def test_packed_weights_take_little_more_than_the_file(kind: FloatType) -> None:
+    in_file, packed = kind.n_bytes(16 * 512), packed_bytes(kind, 16, range(16))
+    assert in_file <= packed <= 1.04 * in_file
 
 
 @pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)
 def test_rows_may_be_packed_in_portions(kind: FloatType) -> None:
-    runs = to_runs(kind, weights(kind, 37, 256)).reshape(37, -1)
-    packed = drive.empty_packed(kind, 37, 8)
+    data, blocks = weights(kind, 37, 256), range(8)
+    packed = drive.empty_packed(kind, 37, blocks)
     for first, end in ((0, 5), (30, 37), (5, 17), (17, 30)):
-        pack_rows(kind, runs[first:end].copy(), packed, first)
-    assert same_bits(packed, drive.pack(kind, weights(kind, 37, 256)))
+        pack_rows(kind, blocks, data[first:end].copy(), packed, first)
+    assert same_bits(packed, drive.pack(kind, data))
 
 
-@pytest.mark.parametrize(("first", "end"), [(0, 8), (1, 2), (3, 11), (7, 16), (10, 13)])
-def test_a_q6k_row_may_be_cut_inside_a_super_block(team: Team, first: int, end: int) -> None:
-    """Columns 32 * first to 32 * end alone give what the reference gives for them as a leaf of the whole row."""
-    kind = FloatType.Q6K
-    data, x = weights(kind, 20, 512), activations(2, 512)
-    runs = to_runs(kind, data)[:, first:end].reshape(20, -1).copy()
-    packed = drive.empty_packed(kind, 20, end - first)
-    pack_rows(kind, runs, packed, 0)
-    cut = drive.matmul_packed(
-        team, kind, packed, 20, np.ascontiguousarray(x[:, 32 * first : 32 * end]), [0, end - first]
-    )
-    assert same_bits(cut[0], reference.matmul(data, kind, x, np.array([0, first, end]))[1])
+@pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)
+@pytest.mark.parametrize("blocks", [range(8), range(1, 2), range(3, 11), range(7, 16), range(5, 24), range(10, 13)])
+def test_a_row_may_be_cut_inside_a_super_block(team: Team, kind: FloatType, blocks: range) -> None:
+    """Some blocks alone, in two leaves, give what the reference gives for them as leaves of the whole row."""
+    data, x, middle = weights(kind, 20, 768), activations(2, 768), (blocks.start + 2 * blocks.stop) // 3
+    packed = drive.pack(kind, data, blocks)
+    of_them = np.ascontiguousarray(x[:, 32 * blocks.start : 32 * blocks.stop])
+    leaves = [0, middle - blocks.start, len(blocks)]
+    cut = drive.matmul_packed(team, kind, packed, 20, of_them, leaves, phase_of(kind, blocks))
+    expected = reference.matmul(data, kind, x, np.array([0, blocks.start, middle, blocks.stop]))
+    assert same_bits(cut, expected[1:])

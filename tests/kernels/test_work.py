@@ -25,6 +25,7 @@ def product(starts: Ints, n_experts: int = 1) -> Instruction:
         weights=np.zeros(n_experts * 3 * 2 * 16 * 18, np.uint8),
         n_groups=3,
         n_blocks=2,
+        phase=0,
         out=nothing,
         out_stride=0,
         out_rows=nothing,
