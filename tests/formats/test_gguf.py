@@ -214,11 +214,13 @@ def test_data_begin_where_the_alignment_says(tmp_path, length):
 
 def test_types_that_cannot_be_read_are_named_all_at_once(tmp_path):
     writer = small_file(tmp_path / "a")
-    add_gguf_tensor(writer, "a", np.ones((2, 32), np.float32), Kind.Q5_0)
-    add_gguf_tensor(writer, "b", np.ones((2, 32), np.float32), Kind.Q5_0)
-    add_gguf_tensor(writer, "c", np.ones((2, 32), np.float32), Kind.Q5_1)
+    add_gguf_tensor(writer, "a", np.ones((2, 256), np.float32), Kind.TQ1_0)
+    add_gguf_tensor(writer, "b", np.ones((2, 256), np.float32), Kind.TQ1_0)
+    add_gguf_tensor(writer, "c", np.ones((2, 256), np.float32), Kind.TQ2_0)
     finish_gguf(writer)
-    with pytest.raises(InputError, match=r"type Q5_0 \(2 tensors\), Q5_1 \(1 tensors\); F32, F16, BF16, Q4_0, Q4_1"):
+    with pytest.raises(
+        InputError, match=r"type TQ1_0 \(2 tensors\), TQ2_0 \(1 tensors\); F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1"
+    ):
         open_checkpoint(tmp_path / "a")
 
 
