@@ -9,7 +9,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.cost_model import EXCHANGES_PER_LAYER, Network, all_reduce, doubling, seconds
 from dllama_py.model.memory import StepSize
-from dllama_py.planning.paths import Seconds, StageTimes
+from dllama_py.planning.paths import Flags, Seconds, StageTimes
 from dllama_py.planning.sizes import RankSizes, rank_sizes
 from dllama_py.planning.speeds import layer_s, part_s
 from dllama_py.planning.wishes import Links, Node, Wishes, free_bytes
@@ -84,7 +84,7 @@ class Case:
         answers = np.array([self.answer_s(stage) for stage in range(n)])
         return StageTimes(np.where(fits, decode, np.inf), np.where(fits, prefill, np.inf), hops, hops[0], answers)
 
-    def _fits(self, stage: int) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]]":
+    def _fits(self, stage: int) -> Flags:
         fits = np.triu(np.ones((self.config.n_layers + 1,) * 2, bool), 1)
         for rank in self.ranks(stage):
             fits &= self.needs_bytes(rank) <= free_bytes(self.nodes, rank)

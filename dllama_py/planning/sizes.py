@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
-from dllama_py.kernels.layout import PAGE
 from dllama_py.model.memory import PYTHON_BYTES, StepSize, buffers_bytes, cache_bytes
 from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import packed_piece_bytes, piece_of
@@ -50,7 +49,6 @@ class RankSizes:
     layers: tuple[PartSizes, ...]
     head: PartSizes
     layer_cache_bytes: int  # keys and values of a layer, of all sequences and positions
-    position_bytes: int  # keys and values of a layer at one position
     fixed_bytes: int  # of any stage: buffers, tables, the program itself
     head_bytes: int  # more of the last stage: the head and what it computes. The embedding table stays in the file.
 
@@ -64,7 +62,6 @@ def rank_sizes(
         if spec.cut is not Cut.ROOT and not spec.expert:
             specs[spec.layer].append(spec)
     parts = {layer: _part(config, kinds, shard, of_layer) for layer, of_layer in specs.items()}
-    n_positions = step.n_slots * -(-context // PAGE) * PAGE
     layer_cache_bytes = cache_bytes(config, shard, step.n_slots, context, half_cache) // config.n_layers
     with_head, without = (
         buffers_bytes(config, replace(shard, has_head=has_head), context, step) for has_head in (True, False)
@@ -73,7 +70,6 @@ def rank_sizes(
         tuple(parts[layer] for layer in range(config.n_layers)),
         parts[None],
         layer_cache_bytes,
-        layer_cache_bytes // n_positions,
         without + context * config.head_width * 4 + PYTHON_BYTES,  # RoPE tables of this size
         parts[None].weights_bytes + with_head - without,
     )

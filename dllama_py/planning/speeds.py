@@ -25,8 +25,8 @@ class KindSpeed:
 
 @dataclass(frozen=True, slots=True)
 class RankSpeed:
-    """What a rank is measured by. `layer_s`: what a layer takes beside its products, for one row and for each further
-    one; `step_s`: what a step takes beside its layers."""
+    """What a rank is measured by. `layer_s`, `row_layer_s`: what a layer takes beside its products, for one row that
+    sees DECODE_POSITIONS and for each further one; `step_s`: what a step takes beside its layers."""
 
     kinds: Mapping[FloatType, KindSpeed]
     layer_s: float
@@ -48,10 +48,9 @@ class RankSpeed:
 
 
 def layer_s(sizes: RankSizes, layer: int, speed: RankSpeed, n_rows: int) -> float:
-    """Seconds of one layer for so many rows, each of which sees DECODE_POSITIONS; exchanges are not among them."""
-    seen_bytes = n_rows * DECODE_POSITIONS * sizes.position_bytes
+    """Seconds of one layer for so many rows; exchanges are not among them."""
     beside_s = speed.layer_s + (n_rows - 1) * speed.row_layer_s
-    return part_s(sizes.layers[layer], speed, n_rows) + seen_bytes / _memory_speed(speed) + beside_s
+    return part_s(sizes.layers[layer], speed, n_rows) + beside_s
 
 
 def part_s(part: PartSizes, speed: RankSpeed, n_rows: int) -> float:
@@ -67,11 +66,6 @@ def _product_s(product: Product, speed: KindSpeed, n_rows: int) -> float:
     one_s = product.n_bytes / speed.bytes_per_s
     further_s = max(PROBE_ROWS * product.macs / speed.macs_per_s - one_s, 0.0) / (PROBE_ROWS - 1)
     return n_read * (one_s + (rows_each - 1) * further_s)
-
-
-def _memory_speed(speed: RankSpeed) -> float:
-    """Bytes per second of reading what is no weight: as the fastest product reads."""
-    return max(kind.bytes_per_s for kind in speed.kinds.values())
 
 
 def _rounded(value: float) -> float:

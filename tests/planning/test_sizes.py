@@ -34,4 +34,3 @@ def test_a_token_reads_two_experts_of_eight() -> None:
     router = 2 * 16 * 4096 * 4 // 2  # eight rows, in memory a group of 16
     assert sizes.layers[0].token_bytes == attention + 2 * expert + router
     assert sizes.layers[0].weights_bytes == attention + 8 * expert + router + 2 * 4096 * 4
-    assert sizes.position_bytes == 2 * 8 * 128 * 2

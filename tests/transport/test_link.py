@@ -3,7 +3,7 @@ import pytest
 
 from dllama_py.cost_model import Link, Network
 from dllama_py.transport.comm import Buffer, Comm, SoloComm
-from dllama_py.transport.link import measure_links, measure_network, slowest
+from dllama_py.transport.link import measure_links, measure_network, measure_pairs, opponents, slowest
 from tests.support.threads import ThreadComm, run_ranks
 
 LINKS = {1: Link(0.0002, 1e8), 2: Link(0.003, 1e6)}  # by distance; between ranks 1 and 3 twice as slow
@@ -20,7 +20,7 @@ class TimedComm:
 
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
         self._comm.exchange(send, receive, partner)
-        link = LINKS[self.rank ^ partner]
+        link = LINKS.get(self.rank ^ partner, LINKS[2])
         factor = 2 if {self.rank, partner} == {1, 3} else 1
         self.now_s += factor * (link.latency_s + (send.nbytes - 64) / link.bytes_per_s)
 
@@ -50,3 +50,28 @@ def test_one_rank_has_no_links() -> None:
 def test_only_whole_trees() -> None:
     with pytest.raises(ValueError, match="a tree over 3 ranks"):
         run_ranks(3, measure_network)
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3, 4])
+def test_all_pairs_of_any_number_of_ranks(n_ranks: int) -> None:
+    def work(comm: Comm) -> list[list[Link]]:
+        timed = TimedComm(comm)  # type: ignore[arg-type]
+        return measure_pairs(timed, lambda: timed.now_s)  # type: ignore[arg-type]
+
+    found, *others = run_ranks(n_ranks, work)
+    assert others == [found] * (n_ranks - 1)
+    for rank, row in enumerate(found):
+        assert row[rank] == Link(0.0, float("inf"))
+        for other, link in enumerate(row):
+            near = LINKS.get(rank ^ other, LINKS[2]) if rank != other else row[rank]
+            factor = 2 if {rank, other} == {1, 3} else 1
+            assert link.latency_s == pytest.approx(near.latency_s * factor)
+
+
+@pytest.mark.parametrize("n_ranks", range(1, 12))
+def test_everybody_meets_everybody_once(n_ranks: int) -> None:
+    rounds = list(zip(*(opponents(rank, n_ranks) for rank in range(n_ranks)), strict=True))
+    assert len(rounds) == n_ranks - 1 + n_ranks % 2
+    for met in rounds:
+        assert [met[other] for other in met] == list(range(n_ranks))
+    assert all({met[rank] for met in rounds} >= set(range(n_ranks)) - {rank} for rank in range(n_ranks))

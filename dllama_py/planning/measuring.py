@@ -1,0 +1,79 @@
+"""All ranks together: each measures itself, all pairs their links, and the root hears of it.
+
+Ranks of one host take turns where the memory counts, as they do in decoding one sequence, and work at once where
+arithmetic counts, as they do in a prompt. It takes under a second, once the kernels are compiled.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from dllama_py.blocks import BLOCK
+from dllama_py.kernels.layout import GROUP, PACKED_BLOCK_BYTES
+from dllama_py.kernels.team import Team
+from dllama_py.planning.probe import Probe, Rates, Subject
+from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed
+from dllama_py.planning.wishes import Links
+from dllama_py.progress import Progress
+from dllama_py.transport.comm import Comm
+from dllama_py.transport.link import measure_pairs
+
+FACTS_BYTES = 4096  # of a rank's speeds as JSON: some forty types at most
+LOOPS = 20_000
+STEP_LOOPS = 30_000  # of Python that take as long as a step does beside its layers
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """At the root; other ranks get no speeds."""
+
+    speeds: tuple[RankSpeed, ...]
+    links: Links
+
+
+def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> Measured:
+    """Called by all ranks at once, with the same model; kernels that are not compiled yet are compiled first."""
+    probe = Probe(subject, team, on_progress)
+    own_turn = comm.hosts[: comm.rank].count(comm.hosts[comm.rank])
+    one_row = Rates({}, 0.0)
+    step_s = 0.0
+    for turn in range(max(map(comm.hosts.count, comm.hosts))):
+        comm.barrier()
+        if turn == own_turn:
+            one_row, step_s = probe.one_row(), _python_s() * STEP_LOOPS / LOOPS
+    comm.barrier()
+    speed = rank_speed(one_row, probe.many_rows(), step_s)
+    comm.barrier()
+    links = measure_pairs(comm)
+    return Measured(_gathered(comm, speed), links)
+
+
+def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
+    """In the terms that plans are made in."""
+    kinds = {
+        kind: KindSpeed(
+            bytes_per_s, many_rows.bytes_per_s[kind] * PROBE_ROWS * GROUP * BLOCK / PACKED_BLOCK_BYTES[kind]
+        )
+        for kind, bytes_per_s in one_row.bytes_per_s.items()
+    }
+    further_s = max(many_rows.layer_s - one_row.layer_s, 0.0) / (PROBE_ROWS - 1)
+    return RankSpeed(kinds, one_row.layer_s, further_s, step_s)
+
+
+def _python_s() -> float:
+    """Of LOOPS loops."""
+    started = time.perf_counter()
+    count = 0
+    for number in range(LOOPS):
+        count += number
+    return time.perf_counter() - started
+
+
+def _gathered(comm: Comm, speed: RankSpeed) -> tuple[RankSpeed, ...]:
+    """Every rank's at the root, nothing elsewhere."""
+    own = np.frombuffer(json.dumps(speed.as_json()).encode().ljust(FACTS_BYTES), np.uint8)
+    parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
+    comm.gather(own, parts)
+    return tuple(RankSpeed.from_json(json.loads(part.tobytes())) for part in parts or [])

@@ -1,0 +1,47 @@
+# python -m pytest tests/planning/test_measuring.py
+"""Ranks measure themselves: every type of the file, in terms of a plan, on any number of ranks."""
+
+import pytest
+
+from dllama_py.blocks import FloatType
+from dllama_py.kernels.team import Team
+from dllama_py.planning.measuring import Measured, measure, rank_speed
+from dllama_py.planning.probe import Rates, Subject
+from dllama_py.progress import unwatched
+from dllama_py.sharding.plan import make_plan
+from dllama_py.transport.comm import Comm
+from tests.checkpoints import tiny_config
+from tests.planning.households import kinds_of
+from tests.support.threads import run_ranks
+
+
+def test_rates_become_speeds() -> None:
+    one = Rates({FloatType.Q40: 10e9}, 30e-6)
+    many = Rates({FloatType.Q40: 2e9}, 30e-6 + 63 * 5e-6)
+    speed = rank_speed(one, many, 0.001)
+    assert speed.kinds[FloatType.Q40].bytes_per_s == 10e9
+    assert speed.kinds[FloatType.Q40].macs_per_s == pytest.approx(2e9 / 288 * 512 * 64)  # 16 x 32 weights in 288 bytes
+    assert (speed.layer_s, speed.step_s) == (30e-6, 0.001) and speed.row_layer_s == pytest.approx(5e-6)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-qwen3moe"])
+def test_all_ranks_measure_and_the_root_is_told(name: str, n_ranks: int) -> None:
+    config = tiny_config(name)
+    kinds = kinds_of(config) | {"layers.1.v": FloatType.Q80}
+
+    def work(comm: Comm) -> Measured:
+        team = Team(1)
+        try:
+            return measure(comm, Subject(config, make_plan(config, 1)[0], kinds, True), team, unwatched)
+        finally:
+            team.close()
+
+    root, *others = run_ranks(n_ranks, work)
+    assert len(root.speeds) == n_ranks and all(other.speeds == () for other in others)
+    assert len(root.links) == n_ranks and all(len(row) == n_ranks for row in root.links)
+    expected = {FloatType.Q40, FloatType.Q80} | ({FloatType.F32} if config.n_experts else set())
+    for speed in root.speeds:
+        assert set(speed.kinds) == expected
+        assert all(kind.bytes_per_s > 0 and kind.macs_per_s > 0 for kind in speed.kinds.values())
+        assert speed.layer_s > 0 and speed.step_s > 0
