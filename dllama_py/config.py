@@ -6,18 +6,28 @@ live elsewhere.
 """
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+from dllama_py.rope_scaling import RopeScaling, from_fields, to_fields
 
 
 class Arch(StrEnum):
     """Architectures the engine computes; the value is the name users and files know."""
 
     LLAMA = "llama"
+    MIXTRAL = "mixtral"
+    QWEN2 = "qwen2"
+    QWEN2_MOE = "qwen2_moe"
     QWEN3 = "qwen3"
     QWEN3_MOE = "qwen3_moe"
+
+
+MIXTURES = frozenset({Arch.MIXTRAL, Arch.QWEN2_MOE, Arch.QWEN3_MOE})
+ALWAYS_QKV_BIAS = frozenset({Arch.QWEN2, Arch.QWEN2_MOE})
+_ADJACENT_PAIRS = frozenset({Arch.LLAMA, Arch.MIXTRAL})
+_QK_NORMS = frozenset({Arch.QWEN3, Arch.QWEN3_MOE})
 
 
 class RopePairs(StrEnum):
@@ -25,30 +35,6 @@ class RopePairs(StrEnum):
 
     ADJACENT = "adjacent"
     HALVES = "halves"
-
-
-@dataclass(frozen=True, slots=True)
-class RopeScaling:
-    """The llama3 frequency scaling (Llama 3.1 model card); lengths in tokens."""
-
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_context: int
-
-    def divisors(self, theta: float, head_width: int) -> tuple[float, ...]:
-        """What each of the E/2 inverse frequencies is divided by: 1 for short waves, `factor` for long ones."""
-        return tuple(self.divisor(theta ** (-2 * i / head_width)) for i in range(head_width // 2))
-
-    def divisor(self, frequency: float) -> float:
-        """Of one inverse frequency, radians a position."""
-        turns = self.original_context * frequency / (2 * math.pi)  # full turns within the original context
-        if turns > self.high_freq_factor:
-            return 1.0
-        if turns < self.low_freq_factor:
-            return self.factor
-        smooth = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
-        return 1 / ((1 - smooth) / self.factor + smooth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +56,21 @@ class ModelConfig:
     n_experts: int = 0
     n_active_experts: int = 0
     expert_width: int = 0
+    shared_width: int = 0  # feed-forward columns of the expert that every token uses; 0: there is none
+    weighs_all_experts: bool = False  # the router's softmax is over all experts, not over the chosen ones
+    has_qkv_bias: bool = False
+    has_o_bias: bool = False
     rope_factors: tuple[float, ...] | None = None  # E/2 divisors of the inverse frequencies, where a file lists them
 
     @property
     def rope_pairs(self) -> RopePairs:
-        """llama files hold q and k in adjacent-pair order; the qwen3 family keeps half-split order."""
-        return RopePairs.ADJACENT if self.arch is Arch.LLAMA else RopePairs.HALVES
+        """llama files hold q and k in adjacent-pair order; all others keep half-split order."""
+        return RopePairs.ADJACENT if self.arch in _ADJACENT_PAIRS else RopePairs.HALVES
 
     @property
     def has_qk_norm(self) -> bool:
         """Whether query and key heads are normalised before RoPE."""
-        return self.arch is not Arch.LLAMA
+        return self.arch in _QK_NORMS
 
     @property
     def q_width(self) -> int:
@@ -98,16 +88,13 @@ class ModelConfig:
         return self.expert_width if self.n_experts else self.ffn_width
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self) | {"rope_scaling": self.rope_scaling and to_fields(self.rope_scaling)})
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
         fields: dict[str, Any] = json.loads(text)
-        scaling = fields.pop("rope_scaling")
-        factors = fields.pop("rope_factors")
+        scaling, factors = fields["rope_scaling"], fields["rope_factors"]
         fields["arch"] = Arch(fields["arch"])
-        return cls(
-            **fields,
-            rope_scaling=RopeScaling(**scaling) if scaling else None,
-            rope_factors=tuple(factors) if factors else None,
-        )
+        fields["rope_scaling"] = from_fields(scaling) if scaling else None
+        fields["rope_factors"] = tuple(factors) if factors else None
+        return cls(**fields)

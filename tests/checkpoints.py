@@ -2,7 +2,7 @@
 
 tiny-llama, tiny-llama31 (tied, llama3 RoPE scaling), tiny-qwen3 (tied) and tiny-qwen3moe have width 128, 2 layers,
 8 heads over 4 key/value heads, a vocabulary of 320 and a context of 512. tests/golden/tiny.json has the hashes of
-their `.m` files and reference logits.
+their `.m` files and reference logits. tests/tiny_models.py has tiny models of other architectures.
 
 Golden weights depend on the first eight letters of a name and on the shape only: gate and up, all layers and all
 experts are alike. Where an exchange of two tensors must be seen, ask for `distinct=True`.
@@ -23,10 +23,16 @@ from dllama_py.config import ModelConfig
 from dllama_py.conversion import convert_model
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.huggingface_config import read_config
+from tests import tiny_models
 from tests.golden import make_tiny_hf
 
 NAMES = list(make_tiny_hf.MODELS)
-_GGUF_ARCHS = {"llama": "llama", "mistral": "llama", "qwen3": "qwen3", "qwen3_moe": "qwen3moe"}
+OTHER_NAMES = list(tiny_models.MODELS)
+MODELS = make_tiny_hf.MODELS | tiny_models.MODELS
+_GGUF_ARCHS = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen2_moe": "qwen2moe"}
+_GGUF_ARCHS |= {"qwen3": "qwen3", "qwen3_moe": "qwen3moe"}
+_GOLDEN_TYPES = ("llama", "mistral", "qwen3", "qwen3_moe")
+_ADJACENT = ("llama", "mistral", "mixtral")
 _OUTSIDE_LAYERS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 _IN_LAYERS = {
     "self_attn.q_proj": "attn_q",
@@ -39,9 +45,17 @@ _IN_LAYERS = {
     "mlp.down_proj": "ffn_down",
     "mlp.up_proj": "ffn_up",
     "mlp.gate": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "block_sparse_moe.gate": "ffn_gate_inp",
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
 }
+
+
+_EXPERT_PARTS = {"w1": "gate", "w2": "down", "w3": "up", "gate_proj": "gate", "down_proj": "down", "up_proj": "up"}
 
 
 def tiny_folder(tmp_path_factory: Any, name: str) -> Path:
@@ -53,9 +67,14 @@ def tiny_folder(tmp_path_factory: Any, name: str) -> Path:
 
 
 def own_folder(folder: Path, name: str = "tiny-llama", **changes: Any) -> Path:
-    """A folder to spoil: a golden tiny model with config entries changed before its tensors are made."""
+    """A folder to spoil: a tiny model with config entries changed before its tensors are made."""
     distinct = changes.pop("distinct", False)
-    config = make_tiny_hf.MODELS[name] | changes
+    config = MODELS[name] | changes
+    if name in OTHER_NAMES:
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        make_tiny_hf.save_bf16(tiny_models.tensors(config), folder / "model.safetensors")
+        return folder
     make_tiny_hf.write(folder, config)
     if distinct:
         for shard in folder.glob("*.safetensors"):
@@ -89,6 +108,8 @@ def _bf16_tensors(shard: Path) -> dict[str, np.ndarray]:
 
 def _weights(config: dict[str, Any], distinct: bool) -> dict[str, np.ndarray]:
     """bf16 bits by Hugging Face names; distinct ones are turned round by a number that depends on the name."""
+    if config["model_type"] not in _GOLDEN_TYPES or "attention_bias" in config:
+        return tiny_models.tensors(config)
     golden = make_tiny_hf.tensors(config)
     if not distinct:
         return golden
@@ -111,22 +132,24 @@ def tiny_model_file(path: Path, name: str = "tiny-llama", weights: FloatType = F
 
 def tiny_config(name: str = "tiny-llama", **changes: Any) -> ModelConfig:
     """The facts of a golden tiny model, without any file."""
-    return read_config(Path(name), make_tiny_hf.MODELS[name] | changes)[0]
+    return read_config(Path(name), MODELS[name] | changes)[0]
 
 
 def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kind: str = "", **changes: Any) -> Path:
-    """A GGUF file with the weights of a golden tiny model and a byte-level tokenizer of 256 bytes and 64 specials.
+    """A GGUF file with the weights of a tiny model and a byte-level tokenizer of 256 bytes and 64 specials.
 
     `kind` is the type of all matrices, as ggml calls it; Q6_K has random codes and needs widths of whole 256
-    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries. With `part_tensors`,
-    the most tensors of a part, the file is split: PATH-00001-of-00003.gguf and so on, of which the first is returned.
+    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries; `experts_apart` gives
+    each expert tensors of its own, as files of early 2024 have it. With `part_tensors`, the most tensors of a part, the
+    file is split: PATH-00001-of-00003.gguf and so on, of which the first is returned.
     """
-    distinct, part_tensors = changes.pop("distinct", False), changes.pop("part_tensors", 0)
-    config = make_tiny_hf.MODELS[name] | changes
+    distinct, is_apart = changes.pop("distinct", False), changes.pop("experts_apart", False)
+    part_tensors = changes.pop("part_tensors", 0)
+    config = MODELS[name] | changes
     writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]], split_max_tensors=part_tensors)
     _add_facts(writer, config)
     add_tokenizer(writer, config["vocab_size"])
-    for tensor, values in _gguf_tensors(config, _weights(config, distinct)).items():
+    for tensor, values in _gguf_tensors(config, _weights(config, distinct), is_apart).items():
         matrix = values.ndim > 1 and not tensor.endswith("ffn_gate_inp.weight")
         wanted = head_kind if head_kind and tensor == "output.weight" else kind
         add_gguf_tensor(writer, tensor, values, Kind[wanted] if matrix else Kind.F32)
@@ -170,10 +193,24 @@ def _add_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_rope_freq_base(float(config["rope_theta"]))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
-    if config.get("num_experts"):
-        writer.add_expert_count(config["num_experts"])
+    if n_experts := config.get("num_experts", config.get("num_local_experts")):
+        writer.add_expert_count(n_experts)
         writer.add_expert_used_count(config["num_experts_per_tok"])
+    if "moe_intermediate_size" in config:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in config:
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    _add_scaling(writer, config.get("rope_scaling") or {})
+
+
+def _add_scaling(writer: gguf.GGUFWriter, scaling: dict[str, Any]) -> None:
+    """llama3 becomes a tensor."""
+    kind = scaling.get("rope_type")
+    if kind in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_factor(scaling["factor"])
+    if kind == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
@@ -193,27 +230,32 @@ def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
     writer.add_add_bos_token(False)
 
 
-def _gguf_tensors(config: dict[str, Any], weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """float32 tensors by their GGUF names: llama's q and k in adjacent pairs, experts stacked."""
+def _gguf_tensors(
+    config: dict[str, Any], weights: dict[str, np.ndarray], is_apart: bool = False
+) -> dict[str, np.ndarray]:
+    """float32 tensors by their GGUF names: llama's q and k in adjacent pairs, experts stacked or each apart."""
     out: dict[str, np.ndarray] = {}
     stacks: dict[str, list[np.ndarray]] = {}
     for name, bits in weights.items():
         values = widen_bf16(bits.reshape(-1)).reshape(bits.shape)
-        stem = name.removesuffix(".weight")
+        stem, part = name.rsplit(".", 1)
         if stem in _OUTSIDE_LAYERS:
             out[f"{_OUTSIDE_LAYERS[stem]}.weight"] = values
             continue
         layer, role = stem.removeprefix("model.layers.").split(".", 1)
         if ".experts." in role:
-            part = role.rsplit(".", 1)[1].removesuffix("_proj")
-            stacks.setdefault(f"blk.{layer}.ffn_{part}_exps.weight", []).append(values)
+            _, expert, projection = role.rsplit(".", 2)
+            role = f"blk.{layer}.ffn_{_EXPERT_PARTS[projection]}"
+            if is_apart:
+                out[f"{role}.{expert}.weight"] = values
+            else:
+                stacks.setdefault(f"{role}_exps.weight", []).append(values)
             continue
-        if config["model_type"] in ("llama", "mistral") and role in ("self_attn.q_proj", "self_attn.k_proj"):
-            values = (
-                values.reshape(-1, 2, config["head_dim"] // 2, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
-            )
-        out[f"blk.{layer}.{_IN_LAYERS[role]}.weight"] = values
-    if config.get("rope_scaling"):
+        if config["model_type"] in _ADJACENT and role in ("self_attn.q_proj", "self_attn.k_proj"):
+            halves = values.reshape(-1, 2, config["head_dim"] // 2, values.size // len(values))
+            values = halves.swapaxes(1, 2).reshape(values.shape)
+        out[f"blk.{layer}.{_IN_LAYERS[role]}.{part}"] = values[0] if role == "mlp.shared_expert_gate" else values
+    if (config.get("rope_scaling") or {}).get("rope_type") == "llama3":
         out["rope_freqs.weight"] = np.array(_factors(config), np.float32)
     return out | {name: np.stack(parts) for name, parts in stacks.items()}
 

@@ -1,4 +1,5 @@
-"""The whole transformer (llama, qwen3, qwen3_moe) in plain numpy and float64: the oracle of the model tests.
+"""The whole transformer (llama, mixtral, qwen2 and 3 with their mixtures) in plain numpy and float64: the oracle of
+the model tests.
 
 It reads a Hugging Face folder by itself and shares no code with the package: no pages, blocks, leaves or ranks.
 """
@@ -21,7 +22,7 @@ def logits(folder: Path, ids: list[int]) -> Doubles:
         own = {name.split(f"layers.{layer}.")[1]: t for name, t in w.items() if f"layers.{layer}." in name}
         x = x + attention(c, own, norm(x, own["input_layernorm.weight"], c))
         y = norm(x, own["post_attention_layernorm.weight"], c)
-        x = x + (mixture(c, own, y) if "mlp.gate.weight" in own else feed_forward(own, "mlp.", y))
+        x = x + (feed_forward(own, "mlp.", y) if "mlp.up_proj.weight" in own else mixture(c, own, y))
     head = w.get("lm_head.weight", w["model.embed_tokens.weight"])  # [V, D]
     return norm(x, w["model.norm.weight"], c) @ head.T
 
@@ -29,7 +30,7 @@ def logits(folder: Path, ids: list[int]) -> Doubles:
 def attention(c: dict[str, Any], w: dict[str, Doubles], x: Doubles) -> Doubles:
     n_heads, n_kv_heads = c["num_attention_heads"], c["num_key_value_heads"]
     width = c.get("head_dim") or c["hidden_size"] // n_heads
-    heads = [x @ w[f"self_attn.{name}_proj.weight"].T for name in "qkv"]
+    heads = [linear(x, w, f"self_attn.{name}_proj") for name in "qkv"]
     q, k, v = (h.reshape(len(x), -1, width).swapaxes(0, 1) for h in heads)  # [H or K, T, E]
     if "self_attn.q_norm.weight" in w:
         q, k = norm(q, w["self_attn.q_norm.weight"], c), norm(k, w["self_attn.k_norm.weight"], c)
@@ -37,7 +38,11 @@ def attention(c: dict[str, Any], w: dict[str, Doubles], x: Doubles) -> Doubles:
     k, v = (np.repeat(h, n_heads // n_kv_heads, axis=0) for h in (k, v))  # [H, T, E]
     scores = q @ k.swapaxes(1, 2) / np.sqrt(width)  # [H, T, T]
     scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
-    return (softmax(scores) @ v).swapaxes(0, 1).reshape(len(x), -1) @ w["self_attn.o_proj.weight"].T
+    return linear((softmax(scores) @ v).swapaxes(0, 1).reshape(len(x), -1), w, "self_attn.o_proj")
+
+
+def linear(x: Doubles, w: dict[str, Doubles], name: str) -> Doubles:
+    return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0)
 
 
 def turn(x: Doubles, c: dict[str, Any]) -> Doubles:
@@ -45,29 +50,51 @@ def turn(x: Doubles, c: dict[str, Any]) -> Doubles:
     n = x.shape[2] // 2
     rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
     frequencies = rope.get("rope_theta", c.get("rope_theta")) ** (-np.arange(n) / n)  # [E/2]
-    if rope.get("rope_type", rope.get("type")) == "llama3":
-        turns = rope["original_max_position_embeddings"] * frequencies / (2 * np.pi)
-        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-        kept = np.clip((turns - low) / (high - low), 0, 1)
-        frequencies = (1 - kept) * frequencies / rope["factor"] + kept * frequencies
+    kept, magnitude = share_kept(frequencies, rope)
+    frequencies = (1 - kept) * frequencies / rope.get("factor", 1) + kept * frequencies
     angles = np.outer(np.arange(x.shape[1]), frequencies)  # [T, E/2]
-    turned = (x[..., :n] + 1j * x[..., n:]) * np.exp(1j * angles)
+    turned = magnitude * (x[..., :n] + 1j * x[..., n:]) * np.exp(1j * angles)
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
 
+def share_kept(frequencies: Doubles, rope: dict[str, Any]) -> tuple[Doubles | float, float]:
+    """How much of each frequency a scaling leaves as it is, and by what it multiplies cos and sin."""
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind in ("default", "linear"):
+        return 0.0, 1.0
+    turns = rope["original_max_position_embeddings"] * frequencies / (2 * np.pi)
+    if kind == "llama3":
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        return np.clip((turns - low) / (high - low), 0, 1), 1.0
+    steps = np.log(frequencies[0] / frequencies[1])  # from pair to pair; turns beta of pair ln(turns_0 / beta) / steps
+    first, last = np.floor(np.log(turns[0] / 32) / steps), np.ceil(np.log(turns[0]) / steps)
+    pairs = np.arange(len(turns))
+    return 1 - np.clip((pairs - max(first, 0)) / max(last - max(first, 0), 1e-3), 0, 1), 0.1 * np.log(
+        rope["factor"]
+    ) + 1
+
+
 def feed_forward(w: dict[str, Doubles], prefix: str, x: Doubles) -> Doubles:
-    gate, up = x @ w[f"{prefix}gate_proj.weight"].T, x @ w[f"{prefix}up_proj.weight"].T
-    return gate / (1 + np.exp(-gate)) * up @ w[f"{prefix}down_proj.weight"].T
+    names = ("w1", "w3", "w2") if f"{prefix}w1.weight" in w else ("gate_proj", "up_proj", "down_proj")
+    gate, up, down = (w[f"{prefix}{name}.weight"].T for name in names)
+    return silu(x @ gate) * (x @ up) @ down
 
 
 def mixture(c: dict[str, Any], w: dict[str, Doubles], x: Doubles) -> Doubles:
-    router = x @ w["mlp.gate.weight"].T  # [T, experts]
+    prefix = "mlp." if "mlp.gate.weight" in w else "block_sparse_moe."
     out = np.zeros_like(x)
-    for row, scores in enumerate(router):
+    if "mlp.shared_expert_gate.weight" in w:
+        out += feed_forward(w, "mlp.shared_expert.", x) / (1 + np.exp(-linear(x, w, "mlp.shared_expert_gate")))
+    for row, scores in enumerate(linear(x, w, f"{prefix}gate")):
         chosen = np.argsort(-scores, kind="stable")[: c["num_experts_per_tok"]]
-        for expert, share in zip(chosen, softmax(scores[chosen]), strict=True):
-            out[row] += share * feed_forward(w, f"mlp.experts.{expert}.", x[row])
+        shares = softmax(scores[chosen]) if c.get("norm_topk_prob", True) else softmax(scores)[chosen]
+        for expert, share in zip(chosen, shares, strict=True):
+            out[row] += share * feed_forward(w, f"{prefix}experts.{expert}.", x[row])
     return out
+
+
+def silu(x: Doubles) -> Doubles:
+    return x / (1 + np.exp(-x))
 
 
 def norm(x: Doubles, weight: Doubles, c: dict[str, Any]) -> Doubles:

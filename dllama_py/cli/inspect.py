@@ -123,7 +123,7 @@ def _config_rows(config: ModelConfig) -> list[tuple[str, object]]:
     if c.n_experts:
         rows.append(("experts", f"{c.n_experts}, {c.n_active_experts} active"))
     if c.rope_scaling:
-        rows.append(("RoPE scaling", f"{c.rope_scaling.factor:g} beyond {c.rope_scaling.original_context} tokens"))
+        rows.append(("RoPE scaling", c.rope_scaling.description))
     return rows
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dllama_py.blocks import Floats, FloatType, dequantize
-from dllama_py.config import ModelConfig
+from dllama_py.config import ALWAYS_QKV_BIAS, Arch, ModelConfig
 from dllama_py.errors import InputError
-from dllama_py.formats.gguf_config import open_facts, read_config
+from dllama_py.formats.gguf_config import TensorFacts, open_facts, read_config
 from dllama_py.formats.gguf_header import MAGIC, GgufTensor
 from dllama_py.formats.gguf_parts import read_gguf, read_metadata
 from dllama_py.formats.mapped import MappedCheckpoint, MappedFile, Stored, check_config
@@ -27,10 +27,18 @@ _IN_LAYERS = {
     "k": "attn_k",
     "v": "attn_v",
     "o": "attn_output",
+    "q_bias": "attn_q",
+    "k_bias": "attn_k",
+    "v_bias": "attn_v",
+    "o_bias": "attn_output",
     "gate": "ffn_gate",
     "down": "ffn_down",
     "up": "ffn_up",
     "router": "ffn_gate_inp",
+    "shared_router": "ffn_gate_inp_shexp",
+    "shared_gate": "ffn_gate_shexp",
+    "shared_down": "ffn_down_shexp",
+    "shared_up": "ffn_up_shexp",
     "q_norm": "attn_q_norm",
     "k_norm": "attn_k_norm",
     "attention_norm": "attn_norm",
@@ -44,8 +52,7 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
     model = read_gguf(file)
     file, metadata, tensors = model.files[0], model.metadata, model.tensors
     arch, facts = open_facts(file.path, metadata)
-    embedding = _found(file, tensors, _EMBEDDING)
-    config, omitted = read_config(arch, facts, embedding.shape[0], _vector(file, tensors.get(_ROPE_FACTORS)))
+    config, omitted = read_config(arch, facts, _tensor_facts(file, arch, tensors))
     check_config(file.path, config)
     stored: dict[str, Stored] = {}
     used: set[str] = set()
@@ -55,6 +62,16 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
         used.add(name)
     _refuse_unused(file, config, tensors.keys() - used)
     return MappedCheckpoint(file.path, config, stored, model.files, omitted, metadata=metadata)
+
+
+def _tensor_facts(file: MappedFile, arch: Arch, tensors: dict[str, GgufTensor]) -> TensorFacts:
+    """Biases are those of the first layer; a qwen2 model always has some."""
+    return TensorFacts(
+        _found(file, tensors, _EMBEDDING).shape[0],
+        _vector(file, tensors.get(_ROPE_FACTORS)),
+        has_qkv_bias=arch in ALWAYS_QKV_BIAS or "blk.0.attn_q.bias" in tensors,
+        has_o_bias="blk.0.attn_output.bias" in tensors,
+    )
 
 
 def open_metadata(path: Path) -> Mapping[str, Any]:
@@ -72,8 +89,11 @@ def _gguf_name(spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
     if spec.layer is None:
         name = _OUTSIDE_LAYERS[spec.role]
         return _EMBEDDING if name == _HEAD and _HEAD not in tensors else name  # tied
-    stacked = "" if spec.expert is None else "_exps"
-    return f"blk.{spec.layer}.{_IN_LAYERS[spec.role]}{stacked}.weight"
+    stem = f"blk.{spec.layer}.{_IN_LAYERS[spec.role]}"
+    if spec.expert is None:
+        return f"{stem}.bias" if spec.role.endswith("_bias") else f"{stem}.weight"
+    stack, alone = f"{stem}_exps.weight", f"{stem}.{spec.expert}.weight"  # the latter in files of early 2024
+    return alone if alone in tensors else stack
 
 
 def _found(file: MappedFile, tensors: dict[str, GgufTensor], name: str) -> GgufTensor:
@@ -92,24 +112,24 @@ def _vector(file: MappedFile, tensor: GgufTensor | None) -> Floats | None:
 
 
 def _stored(file: MappedFile, config: ModelConfig, spec: TensorSpec, tensor: GgufTensor) -> Stored:
-    """Where this tensor lies; an expert is one part of a stack [experts, rows, columns]."""
-    expected = spec.shape if spec.expert is None else (config.n_experts, *spec.shape)
-    if tensor.shape != expected:
+    """Where this tensor lies; an expert may be one part of a stack [experts, rows, columns]."""
+    is_stack = spec.expert is not None and tensor.name.endswith("_exps.weight")
+    expected = (config.n_experts, *spec.shape) if is_stack else spec.shape
+    if tensor.shape not in (expected, expected[1:] if expected[0] == 1 else expected):
         raise InputError(
             f"{file.path}: {tensor.name} has shape {list(tensor.shape)}, the metadata makes it {list(expected)} "
             f"({config.n_heads} heads of {config.head_width}, {config.n_kv_heads} for keys); one of them is wrong"
         )
     rows, columns = spec.matrix_shape
-    part_bytes = rows * tensor.kind.n_bytes(columns)
-    return Stored(tensor.file, tensor.offset + (spec.expert or 0) * part_bytes, tensor.kind)
+    part = (spec.expert or 0) if is_stack else 0
+    return Stored(tensor.file, tensor.offset + part * rows * tensor.kind.n_bytes(columns), tensor.kind)
 
 
 def _refuse_unused(file: MappedFile, config: ModelConfig, names: set[str]) -> None:
     unused = sorted(name for name in names if not _HARMLESS.search(name))
     if unused:
         more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
-        reason = "biases are not computed" if any(x.endswith(".bias") for x in unused) else "nothing computes them"
         raise InputError(
             f"{file.path}: tensors {', '.join(unused[:3])}{more} are no part of a {config.arch} model of "
-            f"{config.n_layers} layers; {reason}, the model would answer wrongly"
+            f"{config.n_layers} layers; nothing computes them, the model would answer wrongly"
         )

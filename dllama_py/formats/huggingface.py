@@ -7,7 +7,7 @@ does, so that a folder and its `.m` file hold the same values.
 import re
 from pathlib import Path
 
-from dllama_py.config import Arch, ModelConfig
+from dllama_py.config import Arch, ModelConfig, RopePairs
 from dllama_py.errors import InputError
 from dllama_py.formats.huggingface_config import read_config
 from dllama_py.formats.mapped import MappedCheckpoint, Stored, check_config, check_rows
@@ -24,15 +24,30 @@ _IN_LAYERS = {
     "k": "self_attn.k_proj",
     "v": "self_attn.v_proj",
     "o": "self_attn.o_proj",
+    "q_bias": "self_attn.q_proj",
+    "k_bias": "self_attn.k_proj",
+    "v_bias": "self_attn.v_proj",
+    "o_bias": "self_attn.o_proj",
     "gate": "mlp.{expert}gate_proj",
     "down": "mlp.{expert}down_proj",
     "up": "mlp.{expert}up_proj",
     "router": "mlp.gate",
+    "shared_router": "mlp.shared_expert_gate",
+    "shared_gate": "mlp.shared_expert.gate_proj",
+    "shared_down": "mlp.shared_expert.down_proj",
+    "shared_up": "mlp.shared_expert.up_proj",
     "q_norm": "self_attn.q_norm",
     "k_norm": "self_attn.k_norm",
     "attention_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
 }
+_IN_MIXTRAL_LAYERS = _IN_LAYERS | {
+    "router": "block_sparse_moe.gate",
+    "gate": "block_sparse_moe.{expert}w1",
+    "down": "block_sparse_moe.{expert}w2",
+    "up": "block_sparse_moe.{expert}w3",
+}
+_TURNED = ("q", "k", "q_bias", "k_bias")
 _HARMLESS = re.compile(r"rotary_emb\.inv_freq$")  # tables that are computed anew
 
 
@@ -46,7 +61,8 @@ def open_folder(folder: Path) -> MappedCheckpoint:
     config, omitted = read_config(folder / "config.json", values)
     check_config(folder, config)
     shards = open_shards(folder)
-    names = {spec: _hf_name(spec) for spec in tensor_specs(config)}
+    in_layers = _IN_MIXTRAL_LAYERS if config.arch is Arch.MIXTRAL else _IN_LAYERS
+    names = {spec: _hf_name(spec, in_layers) for spec in tensor_specs(config)}
     _refuse_unused(folder, config, shards, set(names.values()))
     if _OUTSIDE_LAYERS["head"] not in shards.tensors:
         _check_tied(folder, values.get("tie_word_embeddings"))
@@ -55,11 +71,12 @@ def open_folder(folder: Path) -> MappedCheckpoint:
     return MappedCheckpoint(folder, config, stored, shards.files, omitted, shards.notes)
 
 
-def _hf_name(spec: TensorSpec) -> str:
+def _hf_name(spec: TensorSpec, in_layers: dict[str, str]) -> str:
     if spec.layer is None:
         return _OUTSIDE_LAYERS[spec.role]
     expert = "" if spec.expert is None else f"experts.{spec.expert}."
-    return f"model.layers.{spec.layer}.{_IN_LAYERS[spec.role].format(expert=expert)}.weight"
+    kind = "bias" if spec.role.endswith("_bias") else "weight"
+    return f"model.layers.{spec.layer}.{in_layers[spec.role].format(expert=expert)}.{kind}"
 
 
 def _refuse_unused(folder: Path, config: ModelConfig, shards: Shards, known: set[str]) -> None:
@@ -67,10 +84,9 @@ def _refuse_unused(folder: Path, config: ModelConfig, shards: Shards, known: set
     if not unused:
         return
     more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
-    reason = "biases are not computed" if any(name.endswith(".bias") for name in unused) else "nothing computes them"
     raise InputError(
         f"{folder}: tensors {', '.join(unused[:3])}{more} are no part of a {config.arch} model of "
-        f"{config.n_layers} layers; {reason}, the model would answer wrongly"
+        f"{config.n_layers} layers; nothing computes them, the model would answer wrongly"
     )
 
 
@@ -92,5 +108,5 @@ def _stored(folder: Path, config: ModelConfig, spec: TensorSpec, name: str, tens
         )
     kind = tensor.float_type(name)
     check_rows(folder, spec, kind)
-    turned = config.arch is Arch.LLAMA and spec.role in ("q", "k")
+    turned = config.rope_pairs is RopePairs.ADJACENT and spec.role in _TURNED
     return Stored(tensor.file, tensor.offset, kind, config.head_width if turned else 0)

@@ -104,10 +104,7 @@ class MappedCheckpoint:
         stored = self.stored[spec.name]
         row_bytes = stored.kind.n_bytes(spec.matrix_shape[1])
         if stored.half_split_head:
-            rows = half_split_rows(start, stop, stored.half_split_head)
-            whole = stored.file.view(stored.offset, spec.matrix_shape[0] * row_bytes).reshape(-1, row_bytes)
-            turned: Bytes = whole[rows]
-            return turned
+            return _turned(stored, spec, start, stop)
         data = stored.file.view(stored.offset + start * row_bytes, (stop - start) * row_bytes)
         return data.reshape(stop - start, row_bytes)
 
@@ -115,6 +112,15 @@ class MappedCheckpoint:
         """Drop the pages read so far from this process's memory."""
         for file in self.files:
             file.release()
+
+
+def _turned(stored: Stored, spec: TensorSpec, start: int, stop: int) -> Bytes:
+    """Outputs [start, stop) of q or k in adjacent-pair order, or all of their bias, as one row."""
+    is_bias = len(spec.shape) == 1
+    n_outputs, output_bytes = spec.shape[0], stored.kind.n_bytes(1 if is_bias else spec.shape[1])
+    wanted = half_split_rows(*((0, n_outputs) if is_bias else (start, stop)), stored.half_split_head)
+    whole = stored.file.view(stored.offset, n_outputs * output_bytes).reshape(n_outputs, output_bytes)
+    return whole[wanted].reshape(1 if is_bias else stop - start, -1)
 
 
 def half_split_rows(start: int, stop: int, head_width: int) -> NDArray[np.intp]:

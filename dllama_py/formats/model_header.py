@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllama_py.blocks import FloatType
-from dllama_py.config import Arch, ModelConfig, RopeScaling
+from dllama_py.config import Arch, ModelConfig
 from dllama_py.errors import InputError
+from dllama_py.rope_scaling import Llama3Scaling
 
 MAGIC = b"\xcd\xab\x00\x0a"
 PREFIX_BYTES = 8  # magic and header size
@@ -126,7 +127,7 @@ def config_from_pairs(path: Path, pairs: dict[Key, int]) -> tuple[ModelConfig, F
 _SCALING_KEYS = (Key.SCALING_FACTOR, Key.SCALING_LOW, Key.SCALING_HIGH, Key.SCALING_ORIGINAL)
 
 
-def _scaling(path: Path, arch: Arch, rope_type: int, values: list[int]) -> RopeScaling | None:
+def _scaling(path: Path, arch: Arch, rope_type: int, values: list[int]) -> Llama3Scaling | None:
     """Scaling holds where the factor is not 1, whichever of the two adjacent-pair types the file names."""
     factor, low, high, original = values
     if arch is not Arch.LLAMA:  # half-split whatever the file says; distributed-llama would drop a scaling
@@ -142,7 +143,7 @@ def _scaling(path: Path, arch: Arch, rope_type: int, values: list[int]) -> RopeS
         return None
     if factor < 1 or not 0 < low < high or original < 1:
         raise InputError(f"{path}: RoPE scaling {factor}, {low}, {high}, {original} cannot be; the header is damaged")
-    return RopeScaling(float(factor), float(low), float(high), original)
+    return Llama3Scaling(float(factor), float(low), float(high), original)
 
 
 def omitted_fields(pairs: dict[Key, int]) -> frozenset[str]:
@@ -159,7 +160,19 @@ def header_bytes(path: Path, config: ModelConfig, weights: FloatType, omitted: f
     return MAGIC + struct.pack("<i", PREFIX_BYTES + len(body)) + body
 
 
+def _refuse_what_a_header_cannot_say(path: Path, c: ModelConfig) -> None:
+    lacking = {
+        f"the architecture {c.arch}": c.arch not in _ARCHS.values(),
+        "biases": c.has_qkv_bias or c.has_o_bias,
+        "a router that weighs all experts": c.weighs_all_experts,
+    }
+    for what, is_there in lacking.items():
+        if is_there:
+            raise InputError(f"{path}: a .m file cannot hold {what}; run the model from its own format")
+
+
 def _pairs(path: Path, c: ModelConfig, weights: FloatType) -> dict[Key, int]:
+    _refuse_what_a_header_cannot_say(path, c)
     pairs = {
         Key.VERSION: 0,
         Key.ARCH: next(number for number, arch in _ARCHS.items() if arch is c.arch),
@@ -178,15 +191,19 @@ def _pairs(path: Path, c: ModelConfig, weights: FloatType) -> dict[Key, int]:
         Key.HEAD_WIDTH: c.head_width,
         Key.NORM_EPSILON: _epsilon_code(path, c.norm_epsilon),
     }
-    if c.rope_factors or (c.rope_scaling and c.arch is not Arch.LLAMA):
-        raise InputError(f"{path}: a .m file cannot hold this model's RoPE scaling; run it from its own format")
-    if scaling := c.rope_scaling:
-        values = (scaling.factor, scaling.low_freq_factor, scaling.high_freq_factor, scaling.original_context)
-        pairs |= {key: _whole(path, "RoPE scaling", x) for key, x in zip(_SCALING_KEYS, values, strict=True)}
-        pairs[Key.ROPE_TYPE] = _ROPE_LLAMA31
     if c.n_experts:
         pairs[Key.EXPERT_WIDTH] = c.expert_width
-    return pairs
+    return pairs | _scaling_pairs(path, c)
+
+
+def _scaling_pairs(path: Path, c: ModelConfig) -> dict[Key, int]:
+    match c.rope_scaling:
+        case None if not c.rope_factors:
+            return {}
+        case Llama3Scaling(factor, low, high, original) if c.arch is Arch.LLAMA and not c.rope_factors:
+            values = zip(_SCALING_KEYS, (factor, low, high, original), strict=True)
+            return {key: _whole(path, "RoPE scaling", x) for key, x in values} | {Key.ROPE_TYPE: _ROPE_LLAMA31}
+    raise InputError(f"{path}: a .m file cannot hold this model's RoPE scaling; run it from its own format")
 
 
 def _whole(path: Path, what: str, value: float) -> int:

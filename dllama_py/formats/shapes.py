@@ -5,14 +5,15 @@ Names are those of distributed-llama's launcher without the weights type at thei
 
 from dataclasses import replace
 
-from dllama_py.config import Arch, ModelConfig, RopeScaling
+from dllama_py.config import Arch, ModelConfig
 from dllama_py.errors import UsageError
+from dllama_py.rope_scaling import Llama3Scaling
 
 _LLAMA_VOCABULARY, _QWEN_VOCABULARY = 128256, 151936
 
 
-def _scaling(factor: float) -> RopeScaling:
-    return RopeScaling(factor, low_freq_factor=1.0, high_freq_factor=4.0, original_context=8192)
+def _scaling(factor: float) -> Llama3Scaling:
+    return Llama3Scaling(factor, low_freq_factor=1.0, high_freq_factor=4.0, original_context=8192)
 
 
 def _llama(width: int, ffn_width: int, layers: int, heads: int, head_width: int, factor: float) -> ModelConfig:

@@ -26,13 +26,14 @@ class Along(Enum):
     HEADS = auto()  # query heads, head_width elements each
     KV_HEADS = auto()  # key/value heads, head_width elements each
     HIDDEN = auto()  # feed-forward columns
+    SHARED = auto()  # feed-forward columns of the expert that every token uses
     VOCAB = auto()
     NOTHING = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One tensor: `shape` is (rows, columns) = (outputs, inputs), or (size,) for a norm.
+    """One tensor: `shape` is (rows, columns) = (outputs, inputs), or (size,) for a norm or a bias.
 
     `is_matrix` tensors are stored in the file's weights type; all others (norms, embedding, router) are f32
     in a `.m` file. `role` is the name without layer and expert, unique within a layer.
@@ -81,6 +82,12 @@ def _attention_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
     yield TensorSpec("k", (kv, d), Cut.OUTPUT, Along.KV_HEADS, layer, is_matrix=True)
     yield TensorSpec("v", (kv, d), Cut.OUTPUT, Along.KV_HEADS, layer, is_matrix=True)
     yield TensorSpec("o", (d, q), Cut.INPUT, Along.HEADS, layer, is_matrix=True)
+    if config.has_qkv_bias:
+        yield TensorSpec("q_bias", (q,), Cut.WHOLE, Along.HEADS, layer)
+        yield TensorSpec("k_bias", (kv,), Cut.WHOLE, Along.KV_HEADS, layer)
+        yield TensorSpec("v_bias", (kv,), Cut.WHOLE, Along.KV_HEADS, layer)
+    if config.has_o_bias:
+        yield TensorSpec("o_bias", (d,), Cut.WHOLE, layer=layer)
 
 
 def _feed_forward_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
@@ -91,6 +98,16 @@ def _feed_forward_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]
         yield TensorSpec("gate", (f, d), Cut.OUTPUT, Along.HIDDEN, layer, expert, is_matrix=True)
         yield TensorSpec("down", (d, f), Cut.INPUT, Along.HIDDEN, layer, expert, is_matrix=True)
         yield TensorSpec("up", (f, d), Cut.OUTPUT, Along.HIDDEN, layer, expert, is_matrix=True)
+    if config.shared_width:
+        yield from _shared_expert_specs(config, layer)
+
+
+def _shared_expert_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
+    d, f = config.width, config.shared_width
+    yield TensorSpec("shared_router", (1, d), Cut.WHOLE, layer=layer)
+    yield TensorSpec("shared_gate", (f, d), Cut.OUTPUT, Along.SHARED, layer, is_matrix=True)
+    yield TensorSpec("shared_down", (d, f), Cut.INPUT, Along.SHARED, layer, is_matrix=True)
+    yield TensorSpec("shared_up", (f, d), Cut.OUTPUT, Along.SHARED, layer, is_matrix=True)
 
 
 def _norm_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:

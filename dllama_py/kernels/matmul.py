@@ -45,7 +45,7 @@ class Product(Words):
     LEAF_STRIDE = "bytes from leaf to leaf of out"
     N_EXPERTS = "1 for a dense matrix"
     FACTORS = "float32 [entries], of matmul_weighted only"
-    N_ROWS = "int64 [1], output rows, of matmul_weighted only"
+    N_ROWS = "int64 [1], output rows, of matmul_weighted only; left out: goes on from what the outputs hold"
 
 
 class Place(NamedTuple):
@@ -74,10 +74,11 @@ def matmul_weighted(kind: FloatType) -> Kernel:
     number = kind.ggml_type
 
     def product(args: int, thread: int, threads: int) -> None:
-        clear(args, thread, threads)
+        if argument(args, Product.N_ROWS) != 0:
+            clear(args, thread, threads)
         walk(constant(number), constant(1), args, thread, threads)
 
-    return Kernel(product, Product, name=f"matmul_weighted_{kind.label}")
+    return Kernel(product, Product, (Product.N_ROWS,), name=f"matmul_weighted_{kind.label}")
 
 
 @njit(error_model="numpy")

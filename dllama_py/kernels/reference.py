@@ -254,12 +254,17 @@ def tree_sum(leaves: Floats, exchange: str) -> Floats:
     return nodes[0]
 
 
-def route(logits: Floats, n_chosen: int) -> tuple[list[int], list[np.float32]]:
+def route(logits: Floats, n_chosen: int, weighs_all: bool = False) -> tuple[list[int], list[np.float32]]:
     """Router logits float32 [experts] -> the chosen experts, ascending, and their weights."""
     best_first = sorted(range(logits.size), key=lambda e: (-logits[e], e))
     chosen = sorted(best_first[:n_chosen])
-    powers = [np.float32(exp_of(logits[e] - logits.max())) for e in chosen]
+    powers = {e: np.float32(exp_of(logits[e] - logits.max())) for e in (range(logits.size) if weighs_all else chosen)}
     total = _ZERO
-    for power in powers:
+    for power in powers.values():
         total = total + power
-    return chosen, [power / total for power in powers]
+    return chosen, [powers[e] / total for e in chosen]
+
+
+def shared_factor(logit: np.float32) -> np.float32:
+    """The weight of an expert that every row uses."""
+    return np.float32(_ONE / (_ONE + exp_of(-logit)))

@@ -22,11 +22,12 @@ class Route(Words):
     PAIRS = "out: int64 [n_rows * k], row * k + place of the expert among the row's, ascending"
     FACTORS = "out: float32 [n_rows * k], the expert's weight"
     CHOSEN = "scratch: int64 [n_rows, k]"
+    WEIGHS_ALL = "1: softmax over all experts, 0: over the chosen"
 
 
 @kernel(Route)
 def route(args: int, thread: int, threads: int) -> None:
-    """The k largest logits of each row (ties to the lower index), weighted by softmax over the chosen.
+    """The k largest logits of each row (ties to the lower index), weighted by softmax over the chosen or over all.
 
     The lists have an entry for each (row, chosen expert), sorted by expert, then by row. One thread does it.
     """
@@ -48,7 +49,11 @@ def route(args: int, thread: int, threads: int) -> None:
                 row = pair // k
                 set_i64(argument(args, Route.ROWS) + 8 * entry, row)
                 set_i64(argument(args, Route.PAIRS) + 8 * entry, pair)
-                weight = factor(logits_of(args, row), chosen + 8 * k * row, k, expert)
+                logits, own = logits_of(args, row), chosen + 8 * k * row
+                if argument(args, Route.WEIGHS_ALL) != 0:
+                    weight = factor_of_all(logits, n_experts, expert)
+                else:
+                    weight = factor(logits, own, k, expert)
                 set_f32(argument(args, Route.FACTORS) + 4 * entry, weight)
                 entry += 1
     set_i64(starts + 8 * n_experts, entry)
@@ -99,3 +104,36 @@ def factor(logits: int, chosen: int, k: int, expert: int) -> Any:
         if e == expert:
             own = weight
     return own / total
+
+
+@njit(error_model="numpy")
+def factor_of_all(logits: int, n_experts: int, expert: int) -> Any:
+    """exp(logit - max) of an expert over the sum of all there are, ascending."""
+    highest = LOWEST
+    for e in range(n_experts):
+        highest = max(highest, get_f32(logits + 4 * e))
+    total, own = np.float32(0), np.float32(0)
+    for e in range(n_experts):
+        weight = max_lanes(exp(splat_f32(get_f32(logits + 4 * e) - highest)))
+        total += weight
+        if e == expert:
+            own = weight
+    return own / total
+
+
+class SharedFactors(Words):
+    N_ROWS = "int64 [1], rows of the step"
+    LOGITS = "float32 [n_rows, 16], of which the first column counts"
+    STRIDE = "bytes from row to row of the logits"
+    FACTORS = "out: float32 [n_rows]"
+
+
+@kernel(SharedFactors)
+def shared_factors(args: int, thread: int, threads: int) -> None:
+    """1 / (1 + exp(-logit)): the weight of the expert that every row uses. One thread does it."""
+    if thread != 0:
+        return
+    for row in range(get_i64(argument(args, SharedFactors.N_ROWS))):
+        logit = get_f32(argument(args, SharedFactors.LOGITS) + row * argument(args, SharedFactors.STRIDE))
+        power = max_lanes(exp(splat_f32(-logit)))
+        set_f32(argument(args, SharedFactors.FACTORS) + 4 * row, np.float32(1) / (np.float32(1) + power))

@@ -1,4 +1,4 @@
-"""sin, cos and powers that are the same on every machine: decimal arithmetic, then single float64 operations.
+"""sin and cos that are the same on every machine: decimal arithmetic, then single float64 operations.
 
 Platforms' math libraries differ in the last bit. Decimal numbers are computed in software to a stated precision
 everywhere (General Decimal Arithmetic), so a few of them are the seed; the rest follows by turning what is there by
@@ -10,15 +10,7 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 import numpy as np
 from numpy.typing import NDArray
 
-DIGITS = 50
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
-
-
-def inverse_frequencies(theta: float, head_width: int) -> list[Decimal]:
-    """theta^(-2i/E) for i < E/2, to 50 digits."""
-    with localcontext(Context(prec=DIGITS)):
-        logarithm = Decimal(theta).ln()
-        return [(-logarithm * (2 * i) / head_width).exp() for i in range(head_width // 2)]
+from dllama_py.rope_scaling import DIGITS, PI
 
 
 def turned(frequencies: list[Decimal], n_positions: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

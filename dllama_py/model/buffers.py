@@ -1,10 +1,11 @@
 """The memory of one step on one rank: the rows' list, activations, partial sums. Made once, used by every step."""
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.keys import MOST_CANDIDATES
 from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, n_groups, scratch_bytes
@@ -17,6 +18,24 @@ class Zeros(Protocol):
     """Makes arrays: `np.zeros`, or something that only counts."""
 
     def __call__(self, shape: int | tuple[int, ...], dtype: type[_T], /) -> NDArray[_T]: ...
+
+
+class HiddenRows:
+    """What a feed-forward has between its products, for F columns: floats and their quantised form for `down`."""
+
+    def __init__(self, n_rows: int, f: int, zeros: Zeros) -> None:
+        self.gate = zeros((n_rows, f), np.float32)
+        self.up = zeros((n_rows, f), np.float32)
+        self.floats = zeros((n_rows, f), np.float32)
+        self.quantized = zeros((n_rows, f // 32 * X_BLOCK_BYTES), np.uint8)
+
+    def form_for(self, down: FloatType) -> NDArray[Any]:
+        """What weights of this type are multiplied with."""
+        return self.floats if down.is_float else self.quantized
+
+    @property
+    def n_bytes(self) -> int:
+        return self.gate.nbytes + self.up.nbytes + self.floats.nbytes + self.quantized.nbytes
 
 
 class Buffers:
@@ -33,7 +52,7 @@ class Buffers:
     ) -> None:
         t, d, k = max_rows, config.width, max(config.n_active_experts, 1)
         h, kv = len(shard.heads) * config.head_width, len(shard.kv_heads) * config.head_width
-        f, v = len(shard.hidden), n_groups(len(shard.vocab)) * 16 if shard.has_head else 0
+        v = n_groups(len(shard.vocab)) * 16 if shard.has_head else 0
         self.max_rows = t
         self.rows = zeros((t, 2), np.int64)  # position, address of the slot's page table
         self.n_rows = zeros(2, np.int64)  # [0, T], the borders of a matrix that all rows use
@@ -50,10 +69,8 @@ class Buffers:
         self.v = zeros((t, kv), np.float32)
         self.attended = zeros((t, h), np.float32)
         self.attended_q = zeros((t, h // 32 * X_BLOCK_BYTES), np.uint8)
-        self.gate = zeros((t * k, f), np.float32)
-        self.up = zeros((t * k, f), np.float32)
-        self.hidden = zeros((t * k, f), np.float32)
-        self.hidden_q = zeros((t * k, f // 32 * X_BLOCK_BYTES), np.uint8)
+        self.hidden = HiddenRows(t * k, len(shard.hidden), zeros)
+        self.shared = HiddenRows(t, len(shard.shared), zeros)
         self.leaves = zeros((shard.n_leaves, t, d), np.float32)
         self.sum = zeros((t, d), np.float32)
         self.wanted_x = zeros((t, d), np.float32)
@@ -72,7 +89,10 @@ class Buffers:
         self.pairs = zeros(t * k, np.int64)
         self.pair_factors = zeros(t * k, np.float32)
         self.chosen = zeros((t, k), np.int64)
+        self.shared_logits = zeros((t, GROUP), np.float32)
+        self.shared_factors = zeros(t, np.float32)
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        arrays = sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        return arrays + self.hidden.n_bytes + self.shared.n_bytes

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK
 from dllama_py.config import ModelConfig, RopePairs
-from dllama_py.kernels import candidates, elementwise, memory, routing
+from dllama_py.kernels import candidates, elementwise, memory
 from dllama_py.kernels.attention import attention
+from dllama_py.kernels.bias import add_bias
 from dllama_py.kernels.heads import prepare_heads
-from dllama_py.kernels.matmul import matmul, matmul_weighted
+from dllama_py.kernels.layout import GROUP
+from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Instruction
-from dllama_py.model.buffers import Buffers
+from dllama_py.model.buffers import Buffers, HiddenRows
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.rope import RopeTables
 from dllama_py.sharding.weights import Matrix, Weights
@@ -63,10 +65,6 @@ class Instructions:
     def normed(self, consumer: Matrix) -> Array:
         """The normed rows in the form that a matrix wants."""
         return self._buffers.normed if consumer.kind.is_float else self._buffers.normed_q
-
-    def hidden(self, consumer: Matrix) -> Array:
-        """The feed-forward's hidden rows in the form that a matrix wants."""
-        return self._buffers.hidden if consumer.kind.is_float else self._buffers.hidden_q
 
     def norm(self, weight: Floats, consumers: Sequence[Matrix]) -> Instruction:
         """The residual stream's rows, normed."""
@@ -126,44 +124,22 @@ class Instructions:
             barrier=barrier,
         )
 
-    def expert_sums(self, matrix: Matrix) -> Instruction:
-        """leaves[i][row] = weighted sum over the row's experts, over the columns of leaf i."""
-        b, x = self._buffers, self.hidden(matrix)
-        return matmul_weighted(matrix.kind)(
-            starts=b.expert_starts,
-            x=x,
-            x_stride=x.strides[0],
-            x_rows=b.pairs,
-            weights=matrix.packed,
-            n_groups=matrix.n_groups,
-            n_blocks=matrix.n_blocks,
-            phase=matrix.phase,
-            out=b.leaves,
-            out_stride=b.leaves.strides[1],
-            out_rows=b.pair_rows,
-            leaves=self.hidden_leaves,
-            n_leaves=self._shard.n_leaves,
-            leaf_stride=b.leaves.strides[0],
-            n_experts=matrix.n_matrices,
-            factors=b.pair_factors,
-            n_rows=b.n_rows[1:],
-            barrier=False,
-        )
+    def add_head_bias(self, role: str, layer: int, x: Floats, barrier: bool) -> Instruction:
+        """The bias of q, k or v, of this rank's heads, to `x` [rows, heads * E]."""
+        heads = self._shard.heads if role == "q" else self._shard.kv_heads
+        width = self.config.head_width
+        whole = self._weights.vector(f"{role}_bias", layer)
+        return self.add_bias(x, whole[heads.start * width : heads.stop * width], barrier)
 
-    def route(self) -> Instruction:
-        """Each row's experts and their weights, as lists of pairs (row, expert)."""
-        b = self._buffers
-        return routing.route(
-            n_rows=b.n_rows[1:],
-            logits=b.router_logits,
-            stride=b.router_logits.strides[0],
-            n_experts=self.config.n_experts,
-            n_chosen=self.config.n_active_experts,
-            starts=b.expert_starts,
-            rows=b.pair_rows,
-            pairs=b.pairs,
-            factors=b.pair_factors,
-            chosen=b.chosen,
+    def add_bias(self, x: Floats, bias: Floats, barrier: bool = False) -> Instruction:
+        """The same to every row."""
+        return add_bias(
+            n_rows=self._buffers.n_rows[1:],
+            x=x,
+            stride=x.strides[0],
+            bias=bias,
+            n_groups=x.shape[1] // GROUP,
+            barrier=barrier,
         )
 
     def prepare_heads(self, layer: int) -> Instruction:
@@ -209,17 +185,18 @@ class Instructions:
             scale=self._scale,
         )
 
-    def gated_hidden(self, down: Matrix, counts: Ints) -> Instruction:
+    def gated_hidden(self, hidden: HiddenRows, down: Matrix, counts: Ints, barrier: bool = True) -> Instruction:
         """silu(gate) * up in the form that `down` wants."""
-        b, is_float = self._buffers, down.kind.is_float
+        is_float = down.kind.is_float
         return elementwise.gated_hidden(
             n_rows=counts[1:],
-            gate=b.gate,
-            up=b.up,
-            stride=b.gate.strides[0],
-            n_blocks=b.gate.shape[1] // BLOCK,
-            out_f32=b.hidden if is_float else 0,
-            out_q=0 if is_float else b.hidden_q,
+            gate=hidden.gate,
+            up=hidden.up,
+            stride=hidden.gate.strides[0],
+            n_blocks=hidden.gate.shape[1] // BLOCK,
+            out_f32=hidden.floats if is_float else 0,
+            out_q=0 if is_float else hidden.quantized,
+            barrier=barrier,
         )
 
     def tree_sum(self) -> Instruction:

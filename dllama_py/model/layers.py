@@ -10,11 +10,13 @@ their sums; everything else happens without talking.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dllama_py.blocks import Floats
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.instructions import Instructions
 from dllama_py.model.kv_cache import KvCache
+from dllama_py.model.mixture import Mixture
 from dllama_py.model.residual_log import ATTENTION, FEED_FORWARD, ResidualLog
 from dllama_py.model.rope import RopeTables
 from dllama_py.sharding.weights import Weights
@@ -45,16 +47,14 @@ class Layers:
         self._weights = weights
         self._buffers = buffers
         self._make = Instructions(config, weights, buffers, cache, rope, rounding)
+        self._mixture = Mixture(config, weights.shard, buffers)
         self.numbers, self.has_head = weights.shard.layers, weights.shard.has_head
         self.log = ResidualLog(buffers, self.numbers)
 
     def attention(self, layer: int) -> Iterator[Part]:
         """x += o(attention(norm(x)))."""
         make, b = self._make, self._buffers
-        matrices = [self._weights.matrix(role, layer) for role in ("q", "k", "v")]
-        yield make.norm(self._weights.vector("attention_norm", layer), matrices)
-        for matrix, out in zip(matrices, (b.q, b.k, b.v), strict=True):
-            yield make.product(matrix, make.all_rows, make.normed(matrix), out, barrier=out is b.v)
+        yield from self._heads(layer)
         yield make.prepare_heads(layer)
         yield make.attend(layer)
         output = self._weights.matrix("o", layer)
@@ -62,32 +62,64 @@ class Layers:
             yield make.quantize_attended()
         attended = b.attended if output.kind.is_float else b.attended_q
         yield make.partial_products(output, make.all_rows, attended, b.leaves, make.head_leaves, barrier=False)
-        yield from self._add_up(layer, ATTENTION)
+        yield from self._add_up(
+            layer, ATTENTION, self._weights.vector("o_bias", layer) if self.config.has_o_bias else None
+        )
+
+    def _heads(self, layer: int) -> Iterator[Part]:
+        """q, k and v of norm(x)."""
+        make, b, has_bias = self._make, self._buffers, self.config.has_qkv_bias
+        matrices = [self._weights.matrix(role, layer) for role in "qkv"]
+        yield make.norm(self._weights.vector("attention_norm", layer), matrices)
+        for role, matrix, out in zip("qkv", matrices, (b.q, b.k, b.v), strict=True):
+            is_last = role == "v"
+            yield make.product(matrix, make.all_rows, make.normed(matrix), out, barrier=is_last and not has_bias)
+            if has_bias:
+                yield make.add_head_bias(role, layer, out, barrier=is_last)
 
     def dense_feed_forward(self, layer: int) -> Iterator[Part]:
         """x += down(silu(gate(norm(x))) * up(norm(x)))."""
         make, b = self._make, self._buffers
         gate, up, down = (self._weights.matrix(role, layer) for role in ("gate", "up", "down"))
         yield make.norm(self._weights.vector("ffn_norm", layer), [gate, up])
-        yield make.product(gate, make.all_rows, make.normed(gate), b.gate, barrier=False)
-        yield make.product(up, make.all_rows, make.normed(up), b.up, barrier=False)
-        yield make.gated_hidden(down, b.n_rows)
-        hidden = make.hidden(down)
+        yield make.product(gate, make.all_rows, make.normed(gate), b.hidden.gate, barrier=False)
+        yield make.product(up, make.all_rows, make.normed(up), b.hidden.up, barrier=False)
+        yield make.gated_hidden(b.hidden, down, b.n_rows)
+        hidden = b.hidden.form_for(down.kind)
         yield make.partial_products(down, make.all_rows, hidden, b.leaves, make.hidden_leaves, barrier=False)
         yield from self._add_up(layer, FEED_FORWARD)
 
     def mixture_of_experts(self, layer: int) -> Iterator[Part]:
-        """x += sum over the chosen experts of weight * down(silu(gate) * up)."""
-        make, b = self._make, self._buffers
+        """x += sum over the chosen experts of weight * down(silu(gate) * up), and the shared one where there is one."""
+        make, mixture, b = self._make, self._mixture, self._buffers
+        has_shared = self.config.shared_width > 0
         router, gate, up, down = (self._weights.matrix(role, layer) for role in ("router", "gate", "up", "down"))
-        yield make.norm(self._weights.vector("ffn_norm", layer), [router, gate, up])
+        shared = [self._weights.matrix(f"shared_{role}", layer) for role in ("gate", "up")] if has_shared else []
+        yield make.norm(self._weights.vector("ffn_norm", layer), [router, gate, up, *shared])
+        if has_shared:
+            yield from self._shared_hidden(layer)
         yield make.product(router, make.all_rows, b.normed, b.router_logits)
-        yield make.route()
-        yield make.product(gate, make.pairs, make.normed(gate), b.gate, barrier=False)
-        yield make.product(up, make.pairs, make.normed(up), b.up, barrier=False)
-        yield make.gated_hidden(down, b.n_pairs)
-        yield make.expert_sums(down)
+        if has_shared:
+            yield mixture.shared_factors()
+        yield mixture.route()
+        yield make.product(gate, make.pairs, make.normed(gate), b.hidden.gate, barrier=False)
+        yield make.product(up, make.pairs, make.normed(up), b.hidden.up, barrier=False)
+        yield make.gated_hidden(b.hidden, down, b.n_pairs)
+        yield mixture.expert_sums(down)
+        if has_shared:
+            yield mixture.shared_sum(self._weights.matrix("shared_down", layer))
         yield from self._add_up(layer, FEED_FORWARD)
+
+    def _shared_hidden(self, layer: int) -> Iterator[Part]:
+        """The shared expert up to its hidden rows; the barrier for its readers is that of the router's product."""
+        make, b = self._make, self._buffers
+        router, gate, up, down = (
+            self._weights.matrix(f"shared_{role}", layer) for role in ("router", "gate", "up", "down")
+        )
+        yield make.product(router, make.all_rows, b.normed, b.shared_logits, barrier=False)
+        yield make.product(gate, make.all_rows, make.normed(gate), b.shared.gate, barrier=False)
+        yield make.product(up, make.all_rows, make.normed(up), b.shared.up, barrier=False)
+        yield make.gated_hidden(b.shared, down, b.n_rows, barrier=False)
 
     def head(self) -> list[Instruction]:
         """Logits of the wanted rows, and the candidates among them where these are asked for."""
@@ -96,9 +128,11 @@ class Layers:
         product = make.product(head, make.wanted_rows, make.normed(head), b.logits)
         return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
 
-    def _add_up(self, layer: int, half: int) -> Iterator[Part]:
-        """Leaves to the rank's sum, the ranks' sums to one, that to the residual stream."""
+    def _add_up(self, layer: int, half: int, bias: Floats | None = None) -> Iterator[Part]:
+        """Leaves to the rank's sum, the ranks' sums to one, that with the bias to the residual stream."""
         yield Look(self.log.hash_leaves(layer, half))
         yield self._make.tree_sum()
         yield Exchange()
+        if bias is not None:
+            yield self._make.add_bias(self._buffers.sum, bias)
         yield self._make.add_sum()

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
-from dllama_py.model.angles import inverse_frequencies, turned
+from dllama_py.model.angles import turned
+from dllama_py.rope_scaling import inverse_frequencies, scaled
 from dllama_py.transport.comm import Comm
 
 
@@ -20,21 +21,20 @@ class RopeTables:
 
 
 def frequencies(config: ModelConfig) -> list[Decimal]:
-    """Radians a position for each of the E/2 pairs, llama3 scaling or a file's own factors applied."""
-    plain = inverse_frequencies(config.rope_theta, config.head_width)
+    """Radians a position for each of the E/2 pairs, a file's own factors and its scaling applied."""
+    found = inverse_frequencies(config.rope_theta, config.head_width)
     if config.rope_factors is not None:
-        divisors = list(config.rope_factors)
-    elif config.rope_scaling is not None:
-        divisors = [config.rope_scaling.divisor(float(frequency)) for frequency in plain]
-    else:
-        return plain
-    return [frequency / Decimal(divisor) for frequency, divisor in zip(plain, divisors, strict=True)]
+        found = scaled(found, map(Decimal, config.rope_factors))
+    if config.rope_scaling is not None:
+        found = scaled(found, config.rope_scaling.divisors(config.rope_theta, config.head_width))
+    return found
 
 
 def shared_tables(config: ModelConfig, context: int, comm: Comm) -> RopeTables:
     """The root's tables on every rank."""
     tables = np.empty((2, context, config.head_width // 2), np.float32)
     if comm.rank == 0:
-        tables[0], tables[1] = turned(frequencies(config), context)
+        magnitude = config.rope_scaling.magnitude if config.rope_scaling else 1.0
+        tables[0], tables[1] = (magnitude * values for values in turned(frequencies(config), context))
     comm.broadcast(tables)
     return RopeTables(tables[0], tables[1])

@@ -60,6 +60,7 @@ def _elements(spec: TensorSpec, shard: Shard, config: ModelConfig) -> range:
         Along.HEADS: (shard.heads, config.head_width),
         Along.KV_HEADS: (shard.kv_heads, config.head_width),
         Along.HIDDEN: (shard.hidden, 1),
+        Along.SHARED: (shard.shared, 1),
         Along.VOCAB: (shard.vocab, 1),
     }[spec.along]
     return range(owned.start * width, owned.stop * width)

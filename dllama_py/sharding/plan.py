@@ -35,6 +35,8 @@ class Shard:
     vocab: range
     head_leaves: tuple[int, ...]
     hidden_leaves: tuple[int, ...]
+    shared: range  # feed-forward columns of the expert that every token uses
+    shared_leaves: tuple[int, ...]
     layers: range
     has_head: bool
 
@@ -80,6 +82,7 @@ def _check_blocks(config: ModelConfig) -> None:
         "q, k, v, gate and up": config.width,
         "o": config.q_width,
         "down": config.hidden_width,
+        "the shared expert's down": config.shared_width,
     }
     for role, columns in columns_of.items():
         if columns % BLOCK:
@@ -120,6 +123,7 @@ def _shard(config: ModelConfig, rank: int, n_ranks: int) -> Shard:
     unit_blocks = unit * config.head_width // BLOCK
     head_units = _borders(config.n_heads // unit, leaves)[own.start : own.stop + 1]
     hidden_blocks = _borders(config.hidden_width // BLOCK, leaves)[own.start : own.stop + 1]
+    shared_blocks = _borders(config.shared_width // BLOCK, leaves)[own.start : own.stop + 1]
     heads = range(head_units[0] * unit, head_units[-1] * unit)
     group = config.n_heads // config.n_kv_heads
     return Shard(
@@ -131,6 +135,8 @@ def _shard(config: ModelConfig, rank: int, n_ranks: int) -> Shard:
         range(config.vocab_size * rank // n_ranks, config.vocab_size * (rank + 1) // n_ranks),
         tuple((border - head_units[0]) * unit_blocks for border in head_units),
         tuple(border - hidden_blocks[0] for border in hidden_blocks),
+        range(shared_blocks[0] * BLOCK, shared_blocks[-1] * BLOCK),
+        tuple(border - shared_blocks[0] for border in shared_blocks),
         range(config.n_layers),
         has_head=True,
     )

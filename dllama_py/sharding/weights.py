@@ -64,7 +64,7 @@ class Weights:
         return self._matrices[layer, role]
 
     def vector(self, role: str, layer: int | None = None) -> Floats:
-        """A norm's weights, float32 [n]."""
+        """A norm's weights or a bias, whole, float32 [n]."""
         return self._vectors[layer, role]
 
     def put(self, spec: TensorSpec, first_row: int, data: Bytes) -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from converter.__main__ import main
 from dllama_py.blocks import FloatType, dequantize, quantize
-from dllama_py.config import RopeScaling
 from dllama_py.conversion import convert_model, model_file_name
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
+from dllama_py.rope_scaling import Llama3Scaling
 from tests.checkpoints import NAMES, change_config, own_folder, tiny_folder, tiny_gguf, tiny_model_file
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "tiny.json").read_text())["models"]
@@ -109,7 +109,7 @@ def test_llama3_scaling_of_a_gguf_reaches_the_header(tmp_path):
     scaling["original_max_position_embeddings"] = 8192
     source = open_checkpoint(tiny_gguf(tmp_path / "a.gguf", "tiny-llama31", rope_scaling=scaling))
     convert_model(source, FloatType.Q40, tmp_path / "a.m", quietly)
-    assert open_checkpoint(tmp_path / "a.m").config.rope_scaling == RopeScaling(8.0, 1.0, 4.0, 8192)
+    assert open_checkpoint(tmp_path / "a.m").config.rope_scaling == Llama3Scaling(8.0, 1.0, 4.0, 8192)
 
 
 @pytest.mark.parametrize("bits", [0x7F80, 0xFF80, 0x7FC0], ids=["inf", "-inf", "nan"])

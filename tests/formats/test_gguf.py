@@ -10,10 +10,11 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 
 from dllama_py.blocks import FloatType, dequantize
-from dllama_py.config import Arch, RopeScaling
+from dllama_py.config import Arch
 from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
+from dllama_py.rope_scaling import Llama3Scaling
 from tests.checkpoints import add_gguf_tensor, finish_gguf, own_folder, tiny_gguf
 
 
@@ -80,7 +81,7 @@ def test_rope_factors_of_llama_3_2_become_its_scaling(tmp_path):
     scaling = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     path = tiny_gguf(tmp_path / "a", "tiny-llama31", rope_scaling=scaling | {"original_max_position_embeddings": 8192})
     config = open_checkpoint(path).config
-    assert config.rope_scaling == RopeScaling(32.0, 1.0, 4.0, 8192)
+    assert config.rope_scaling == Llama3Scaling(32.0, 1.0, 4.0, 8192)
     assert config.rope_factors is None
 
 
@@ -165,16 +166,21 @@ def test_a_window_shorter_than_the_context_limits_it(tmp_path):
 @pytest.mark.parametrize(
     ("facts", "tensors", "message"),
     [
-        ({}, {"blk__0__attn_q__bias": (32,)}, "blk.0.attn_q.bias are no part of a llama model .* biases"),
+        ({}, {"blk__0__ffn_up__bias": (32,)}, "blk.0.ffn_up.bias are no part of a llama model of 1 layers; nothing"),
+        ({}, {"blk__0__attn_q__bias": (32,)}, "tensor blk.0.attn_k.bias is missing"),
         ({}, {"blk__0__attn_sinks__weight": (8,)}, "blk.0.attn_sinks.weight are no part"),
         ({}, {"blk__1__attn_norm__weight": (32,)}, "blk.1.attn_norm.weight are no part of a llama model of 1 layers"),
         ({}, {"rope_freqs__weight": (3,)}, "rope_freqs.weight must hold 16 positive numbers"),
         ({"block_count": 2}, {}, "tensor blk.1.attn_q.weight is missing"),
         ({"embedding_length": 64}, {}, r"token_embd.weight has shape \[40, 32\], the metadata makes it \[40, 64\]"),
-        ({"expert_count": 8}, {}, "llama.expert_count is 8, expected none"),
+        ({"expert_count": 8}, {}, "llama.expert_used_count is missing, expected a whole number"),
+        ({"expert_count": 2, "expert_used_count": 1}, {}, "tensor blk.0.ffn_gate_inp.weight is missing"),
+        ({"expert_weights_scale": 2.5}, {}, "llama.expert_weights_scale is 2.5, expected 1"),
+        ({"expert_gating_func": 2}, {}, "llama.expert_gating_func is 2, expected 1, softmax"),
         ({"rope__dimension_count": 16}, {}, "llama.rope.dimension_count is 16, expected the head width 32"),
-        ({"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}, {}, "scaling.type is yarn by 4.0"),
-        ({"rope__scale_linear": 2.0}, {}, "llama.rope.scale_linear is 2.0, expected 1"),
+        ({"rope__scaling__type": "longrope", "rope__scaling__factor": 4.0}, {}, "type is longrope, expected none"),
+        ({"rope__scaling__type": "yarn", "rope__scaling__factor": 0.5}, {}, "factor is 0.5, expected at least 1"),
+        ({"rope__scaling__attn_factor": 1.5}, {}, "scaling.attn_factor is 1.5, expected 1 with scaling linear"),
         ({"attention__head_count_kv": [1, 2]}, {}, "llama.attention.head_count_kv is .* same for all layers"),
         ({"attention__head_count": 0}, {}, "heads 0"),
         ({"block_count": "two"}, {}, "llama.block_count is two, expected a whole number"),
@@ -190,7 +196,9 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path, facts, tensors, message)
 
 def test_another_architecture_is_refused_by_name(tmp_path):
     add_tensors(small_file(tmp_path / "a", "gemma3"))
-    with pytest.raises(InputError, match="architecture 'gemma3' is not supported; llama, qwen3, qwen3moe are"):
+    with pytest.raises(
+        InputError, match="architecture 'gemma3' is not supported; llama, qwen2, qwen2moe, qwen3, qwen3moe are"
+    ):
         open_checkpoint(tmp_path / "a")
 
 

@@ -133,7 +133,7 @@ def test_a_missing_tensor_is_named(tmp_path):
 def test_biases_are_refused_by_name(tmp_path, name):
     folder = own_folder(tmp_path / "a")
     add_tensor(folder, name, np.zeros(128, np.float32))
-    refused(folder, f"{name} are no part of a llama model of 2 layers; biases are not computed")
+    refused(folder, f"{name} are no part of a llama model of 2 layers; nothing computes them")
 
 
 def test_an_unknown_tensor_is_refused_by_name(tmp_path):

@@ -3,8 +3,8 @@
 
 import pytest
 
-from dllama_py.config import RopeScaling
 from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.rope_scaling import Llama3Scaling
 from tests.checkpoints import change_config, own_folder
 from tests.formats.spoiling import refused
 
@@ -46,11 +46,11 @@ def test_two_bases_that_differ(tmp_path):
 def test_llama3_scaling_in_all_its_places(tmp_path, entries):
     folder = own_folder(tmp_path / "a")
     change_config(folder, **entries)
-    assert open_checkpoint(folder).config.rope_scaling == RopeScaling(32.0, 1.0, 4.0, 8192)
+    assert open_checkpoint(folder).config.rope_scaling == Llama3Scaling(32.0, 1.0, 4.0, 8192)
 
 
 def test_llama3_scaling_of_frequencies():
-    factors = [1 / divisor for divisor in RopeScaling(32.0, 1.0, 4.0, 8192).divisors(500000.0, 64)]
+    factors = [float(1 / divisor) for divisor in Llama3Scaling(32.0, 1.0, 4.0, 8192).divisors(500000.0, 64)]
     assert factors[:15] == [1.0] * 15
     assert [round(factor, 6) for factor in factors[15:18]] == [0.605573, 0.303743, 0.103448]
     assert factors[18:] == [1 / 32] * 14
@@ -59,8 +59,11 @@ def test_llama3_scaling_of_frequencies():
 @pytest.mark.parametrize(
     ("scaling", "message"),
     [
-        ({"rope_type": "foo", "factor": 4.0}, "RoPE scaling 'foo' is not supported; 'default' and 'llama3' are"),
-        ({"type": "yarn", "factor": 4.0}, "RoPE scaling 'yarn' is not supported"),
+        ({"rope_type": "foo", "factor": 4.0}, "'foo' is not supported; 'default', 'linear', 'llama3', 'yarn' are"),
+        ({"type": "dynamic", "factor": 4.0}, "RoPE scaling 'dynamic' is not supported"),
+        ({"type": "linear"}, "factor is missing, expected a number"),
+        ({"type": "yarn", "factor": 4.0, "beta_fast": 1}, "beta_slow is missing, expected more than 0 and less"),
+        ({"type": "yarn", "factor": 4.0, "attention_factor": -1}, "attention_factor is -1, expected a positive number"),
         ({"factor": 4.0}, "RoPE scaling 'missing' is not supported"),
         ({"rope_type": "llama3", **LLAMA3, "factor": 0.5}, "factor is 0.5, expected at least 1"),
         ({"rope_type": "llama3", "factor": 4.0}, "low_freq_factor is missing, expected a number"),
@@ -98,7 +101,10 @@ def test_a_window_that_is_switched_off(tmp_path):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"model_type": "gemma3"}, "model_type 'gemma3' is not supported; llama, mistral, qwen3, qwen3_moe are"),
+        (
+            {"model_type": "gemma3"},
+            "model_type 'gemma3' is not supported; llama, mistral, mixtral, qwen2, qwen2_moe, qwen3,",
+        ),
         ({"model_type": None}, "model_type 'missing' is not supported"),
         ({"hidden_act": "gelu"}, 'hidden_act is "gelu", expected silu'),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised by gptq, which cannot be read"),
@@ -121,7 +127,6 @@ def test_configs_that_are_not_computed(tmp_path, entries, message):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"norm_topk_prob": False}, "norm_topk_prob is false, expected true"),
         ({"decoder_sparse_step": 2}, "decoder_sparse_step is 2, expected 1"),
         ({"mlp_only_layers": [0]}, r"mlp_only_layers is \[0\], expected an empty list"),
         ({"num_experts_per_tok": 9}, "9 active of 8 experts"),

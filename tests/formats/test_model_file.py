@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dllama_py.blocks import FloatType
-from dllama_py.config import Arch, RopeScaling
+from dllama_py.config import Arch
 from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.model_header import Key, header_bytes
 from dllama_py.formats.tensors import tensor_specs
+from dllama_py.rope_scaling import Llama3Scaling
 from tests.checkpoints import NAMES, tiny_config, tiny_model_file
 
 NONE: frozenset[str] = frozenset()
@@ -85,7 +86,7 @@ def test_scaling_holds_where_the_factor_is_not_1(tmp_path, plain):
     scaling = {"scaling_low": 1, "scaling_high": 4, "scaling_original": 8192}
     for rope_type in (0, 2):
         path = spoil(tmp_path / "a", plain, rope_type=rope_type, scaling_factor=8, **scaling)
-        assert open_checkpoint(path).config.rope_scaling == RopeScaling(8.0, 1.0, 4.0, 8192)
+        assert open_checkpoint(path).config.rope_scaling == Llama3Scaling(8.0, 1.0, 4.0, 8192)
     path = spoil(tmp_path / "a", plain, rope_type=2, scaling_factor=1, **scaling)
     assert open_checkpoint(path).config.rope_scaling is None
 
@@ -156,9 +157,12 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, plain):
         ({"norm_epsilon": 1e-3}, "norm epsilon 0.001 cannot be written to a .m file, which knows 1e-05 and 1e-06"),
         ({"rope_theta": 10000.5}, "RoPE base 10000.5 is not a whole number below 2"),
         ({"rope_theta": 1e10}, "RoPE base 10000000000.0 is not a whole number below 2"),
-        ({"rope_scaling": RopeScaling(2.5, 1.0, 4.0, 64)}, "RoPE scaling 2.5 is not a whole number"),
+        ({"rope_scaling": Llama3Scaling(2.5, 1.0, 4.0, 64)}, "RoPE scaling 2.5 is not a whole number"),
         ({"rope_factors": (1.0, 2.0)}, "cannot hold this model's RoPE scaling"),
-        ({"arch": Arch.QWEN3, "rope_scaling": RopeScaling(2.0, 1.0, 4.0, 64)}, "cannot hold this model's RoPE scaling"),
+        (
+            {"arch": Arch.QWEN3, "rope_scaling": Llama3Scaling(2.0, 1.0, 4.0, 64)},
+            "cannot hold this model's RoPE scaling",
+        ),
     ],
 )
 def test_what_a_header_cannot_say(changes, message):

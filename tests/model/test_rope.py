@@ -4,8 +4,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from dllama_py.model.angles import inverse_frequencies, turned
+from dllama_py.model.angles import turned
 from dllama_py.model.rope import frequencies, shared_tables
+from dllama_py.rope_scaling import inverse_frequencies
 from dllama_py.transport.comm import SoloComm
 from tests.checkpoints import tiny_config
 
