@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from dllama_py.blocks import Bytes, FloatType, quantize
+from dllama_py.blocks import BLOCK, Bytes, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 from dllama_py.formats.model_file import stored_type
-from dllama_py.formats.model_header import WEIGHT_TYPES
-from dllama_py.formats.tensors import TensorSpec
+from dllama_py.formats.random_blocks import random_blocks
+from dllama_py.formats.tensors import TensorSpec, tensor_specs
 
-_DEVIATION = np.float32(0.02)  # that of freshly initialised models; outputs of a normed row are then around 1
-_TILE_ROWS = 32_749  # of 32 elements; a prime, so that equal rows of one tensor lie far apart
+_DEVIATION = 0.02  # that of freshly initialised models; outputs of a normed row are then around 1
+_TILE_BLOCKS = {32: 32_749, 256: 4_093}  # primes, so that equal rows of one tensor lie far apart
 
 
 class SyntheticCheckpoint:
-    """Fulfils `checkpoint.Checkpoint`: matrices of type `kind` (f32, f16, q40, q80), all others f32, norms 1."""
+    """Fulfils `checkpoint.Checkpoint`: matrices of type `kind`, all others f32, norms 1.
+
+    UsageError where rows are not whole blocks of the type.
+    """
 
     omitted: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -32,8 +35,12 @@ class SyntheticCheckpoint:
     file_bytes = 0
 
     def __init__(self, config: ModelConfig, kind: FloatType, name: str = "random weights") -> None:
-        if kind not in WEIGHT_TYPES.values():
-            raise UsageError(f"random weights of type {kind.label} are not made; f32, f16, q40 and q80 are")
+        for spec in tensor_specs(config):
+            if spec.is_matrix and spec.shape[-1] % kind.block_elements:
+                raise UsageError(
+                    f"{spec.role} of {name} has rows of {spec.shape[-1]}, which are not whole {kind.label} blocks of "
+                    f"{kind.block_elements}; take another shape or type"
+                )
         self.path = Path(f"<{name}>")
         self.config = config
         self.metadata: Mapping[str, Any] = {}
@@ -61,9 +68,8 @@ class SyntheticCheckpoint:
 
 def _tile(kind: FloatType) -> Bytes:
     """Random blocks of the type, one behind the other; the same for every model."""
-    random = np.random.default_rng(kind.ggml_type)
-    values = random.standard_normal((_TILE_ROWS, 32), np.float32) * _DEVIATION
-    tile = quantize(values, kind).reshape(-1)
+    columns = max(kind.block_elements, BLOCK)
+    tile = random_blocks(kind, _TILE_BLOCKS[columns] * columns, _DEVIATION, seed=kind.ggml_type)
     tile.flags.writeable = False
     return tile
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dllama_py.blocks import BLOCK
-from dllama_py.kernels.layout import GROUP, PACKED_BLOCK_BYTES
+from dllama_py.blocks import BLOCK, SUPER_BLOCK, FloatType
+from dllama_py.kernels.layout import GROUP, packed_bytes
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe import Probe, Rates, Subject
 from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed
@@ -53,13 +53,15 @@ def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> 
 def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
     """In the terms that plans are made in."""
     kinds = {
-        kind: KindSpeed(
-            bytes_per_s, many_rows.bytes_per_s[kind] * PROBE_ROWS * GROUP * BLOCK / PACKED_BLOCK_BYTES[kind]
-        )
+        kind: KindSpeed(bytes_per_s, many_rows.bytes_per_s[kind] * PROBE_ROWS / _bytes_of_a_weight(kind))
         for kind, bytes_per_s in one_row.bytes_per_s.items()
     }
     further_s = max(many_rows.layer_s - one_row.layer_s, 0.0) / (PROBE_ROWS - 1)
     return RankSpeed(kinds, one_row.layer_s, further_s, step_s)
+
+
+def _bytes_of_a_weight(kind: FloatType) -> float:
+    return packed_bytes(kind, GROUP, range(SUPER_BLOCK // BLOCK)) / (GROUP * SUPER_BLOCK)
 
 
 def _python_s() -> float:

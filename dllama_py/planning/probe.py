@@ -16,7 +16,7 @@ from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32
-from dllama_py.kernels.layout import GROUP, PACKED_BLOCK_BYTES, X_BLOCK_BYTES
+from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, packed_bytes
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.team import Team
@@ -105,18 +105,21 @@ class _Products:
         self._memory = zeroed(FRESH_BYTES)
         self._memory[:] = FILL
         self._x = np.full((PROBE_ROWS, self._n_blocks * 4 * BLOCK), FILL, np.uint8)
-        least_groups = LEAST_BYTES // (self._n_blocks * min(PACKED_BLOCK_BYTES[kind] for kind in self.kinds))
+        least_groups = LEAST_BYTES // min(self._group_bytes(kind) for kind in self.kinds)
         self._out = np.zeros((PROBE_ROWS, GROUP * max(self._n_groups, least_groups)), np.float32)
         self._rows, self._leaves = np.arange(PROBE_ROWS), np.array([0, self._n_blocks])
 
     def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int]:
         """Products one behind the other over about so many bytes; how many they are indeed."""
-        group_bytes = self._n_blocks * PACKED_BLOCK_BYTES[kind]
+        group_bytes = self._group_bytes(kind)
         n_groups = min(max(self._n_groups, LEAST_BYTES // group_bytes), n_bytes // group_bytes)
         size = n_groups * group_bytes
         count = n_bytes // size
         starts = np.array([0, n_rows])
         return Program([self._product(kind, n_groups, i * size, starts) for i in range(count)]), count * size
+
+    def _group_bytes(self, kind: FloatType) -> int:
+        return packed_bytes(kind, GROUP, range(self._n_blocks))
 
     def _product(self, kind: FloatType, n_groups: int, at: int, starts: NDArray[np.int64]) -> Instruction:
         row_bytes = self._n_blocks * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES)
@@ -128,6 +131,7 @@ class _Products:
             weights=self._memory[at:],
             n_groups=n_groups,
             n_blocks=self._n_blocks,
+            phase=0,
             out=self._out,
             out_stride=self._out.strides[0],
             out_rows=self._rows,
