@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dllama_py.blocks import BLOCK, SUPER_BLOCK, FloatType
-from dllama_py.kernels.layout import GROUP, packed_bytes
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe import Probe, Rates, Subject
 from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed
@@ -37,7 +35,7 @@ def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> 
     """Called by all ranks at once, with the same model; kernels that are not compiled yet are compiled first."""
     probe = Probe(subject, team, on_progress)
     own_turn = comm.hosts[: comm.rank].count(comm.hosts[comm.rank])
-    one_row = Rates({}, 0.0)
+    one_row = Rates({}, {}, 0.0)
     step_s = 0.0
     for turn in range(max(map(comm.hosts.count, comm.hosts))):
         comm.barrier()
@@ -53,15 +51,11 @@ def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> 
 def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
     """In the terms that plans are made in."""
     kinds = {
-        kind: KindSpeed(bytes_per_s, many_rows.bytes_per_s[kind] * PROBE_ROWS / _bytes_of_a_weight(kind))
+        kind: KindSpeed(bytes_per_s, PROBE_ROWS * many_rows.weights_per_s[kind])
         for kind, bytes_per_s in one_row.bytes_per_s.items()
     }
     further_s = max(many_rows.layer_s - one_row.layer_s, 0.0) / (PROBE_ROWS - 1)
     return RankSpeed(kinds, one_row.layer_s, further_s, step_s)
-
-
-def _bytes_of_a_weight(kind: FloatType) -> float:
-    return packed_bytes(kind, GROUP, range(SUPER_BLOCK // BLOCK)) / (GROUP * SUPER_BLOCK)
 
 
 def _python_s() -> float:

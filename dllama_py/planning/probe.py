@@ -52,8 +52,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """For so many rows: bytes of weights of each type that are multiplied in a second; seconds of a layer beside."""
+    """For so many rows: weights of each type that are multiplied in a second, and their bytes; seconds of a layer
+    beside its products."""
 
+    weights_per_s: dict[FloatType, float]
     bytes_per_s: dict[FloatType, float]
     layer_s: float
 
@@ -77,11 +79,12 @@ class Probe:
         return self._rates(PROBE_ROWS, FEW_BYTES)
 
     def _rates(self, n_rows: int, n_bytes: int) -> Rates:
-        rates = {}
+        weights, rates = {}, {}
         for kind in self._products.kinds:
-            program, used_bytes = self._products.program(kind, n_rows, n_bytes)
-            rates[kind] = used_bytes / self._seconds(program)
-        return Rates(rates, self._seconds(self._layers.program(n_rows)) / self._layers.count)
+            program, n_weights, used_bytes = self._products.program(kind, n_rows, n_bytes)
+            seconds = self._seconds(program)
+            weights[kind], rates[kind] = n_weights / seconds, used_bytes / seconds
+        return Rates(weights, rates, self._seconds(self._layers.program(n_rows)) / self._layers.count)
 
     def _seconds(self, program: Program) -> float:
         """Of the median run."""
@@ -109,14 +112,15 @@ class _Products:
         self._out = np.zeros((PROBE_ROWS, GROUP * max(self._n_groups, least_groups)), np.float32)
         self._rows, self._leaves = np.arange(PROBE_ROWS), np.array([0, self._n_blocks])
 
-    def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int]:
-        """Products one behind the other over about so many bytes; how many they are indeed."""
+    def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int, int]:
+        """Products one behind the other over about so many bytes; how many weights and bytes they are indeed."""
         group_bytes = self._group_bytes(kind)
         n_groups = min(max(self._n_groups, LEAST_BYTES // group_bytes), n_bytes // group_bytes)
         size = n_groups * group_bytes
         count = n_bytes // size
         starts = np.array([0, n_rows])
-        return Program([self._product(kind, n_groups, i * size, starts) for i in range(count)]), count * size
+        program = Program([self._product(kind, n_groups, i * size, starts) for i in range(count)])
+        return program, count * n_groups * GROUP * self._n_blocks * BLOCK, count * size
 
     def _group_bytes(self, kind: FloatType) -> int:
         return packed_bytes(kind, GROUP, range(self._n_blocks))
