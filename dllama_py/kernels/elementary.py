@@ -128,12 +128,18 @@ def normalized(x: int, weight: int, inverse: float) -> Any:
 
 
 @njit(forceinline=True)
-def block_scale(a: Any, b: Any) -> Any:
-    """amax / 127 of a block of 32; 0 where that is below the smallest normal number, NaN where one of them is."""
-    scale = largest_magnitude(a, b) / CODES
+def scale_of(largest: float) -> Any:
+    """The scale of values of which that is the largest magnitude."""
+    scale = largest / CODES
     if scale < SMALLEST_NORMAL:
         return np.float32(0)
     return scale
+
+
+@njit(forceinline=True)
+def block_scale(a: Any, b: Any) -> Any:
+    """amax / 127 of a block of 32; 0 where that is below the smallest normal number, NaN where one of them is."""
+    return scale_of(largest_magnitude(a, b))
 
 
 @njit(forceinline=True)

@@ -69,6 +69,14 @@ def shared_blocks(args: int, thread: int, threads: int) -> tuple[Any, Any]:
     return start + first, start + end
 
 
+@njit(forceinline=True)
+def store_q80(at: int, a: Any, b: Any, scale: float) -> None:
+    """The 34 bytes of a block of the wire: the scale as a half, 32 codes."""
+    write_half(at, scale)
+    store_i8(at + 2, to_i32(codes_of(a, scale)))
+    store_i8(at + 18, to_i32(codes_of(b, scale)))
+
+
 @kernel(Coding)
 def encode(args: int, thread: int, threads: int) -> None:
     """Values to the wire, for the formats that are not float32 as it is."""
@@ -78,10 +86,7 @@ def encode(args: int, thread: int, threads: int) -> None:
         x = argument(args, Coding.VALUES) + F32_BLOCK_BYTES * block
         a, b = load_f32(x), load_f32(x + 64)
         if is_q80:
-            at, scale = argument(args, Coding.WIRE) + Q80_BYTES * block, block_scale(a, b)
-            write_half(at, scale)
-            store_i8(at + 2, to_i32(codes_of(a, scale)))
-            store_i8(at + 18, to_i32(codes_of(b, scale)))
+            store_q80(argument(args, Coding.WIRE) + Q80_BYTES * block, a, b, block_scale(a, b))
         else:
             at = argument(args, Coding.WIRE) + BF16_BYTES * block
             store_bf16(at, a)

@@ -22,13 +22,13 @@ def enabled(flags: str) -> frozenset[str]:
 def arm_features(system: str, cpuinfo: str) -> frozenset[str]:
     """What the kernels use of an ARM CPU of 64 bits, by LLVM's names.
 
-    NEON, fma and conversions of halves belong to all of them; products of bytes (dotprod) to those whose cores all say
-    so in /proc/cpuinfo, and to every Mac.
+    NEON, fma and conversions of halves belong to all of them; products of bytes (dotprod) and CRC-32C to those whose
+    cores all say so in /proc/cpuinfo, and to every Mac.
     """
     cores = [line.partition(":")[2].split() for line in cpuinfo.splitlines() if line.startswith("Features")]
-    if system == "Darwin" or (cores and all("asimddp" in flags for flags in cores)):
-        return frozenset({"neon", "dotprod"})
-    return frozenset({"neon"})
+    told = {"asimddp": "dotprod", "crc32": "crc"}
+    sure = {name for flag, name in told.items() if cores and all(flag in flags for flags in cores)}
+    return frozenset({"neon", *(told.values() if system == "Darwin" else sure)})
 
 
 def _read_cpuinfo() -> str:
@@ -48,3 +48,4 @@ def _features() -> frozenset[str]:
 FEATURES = _features()
 IS_ARM = "neon" in FEATURES
 HAS_HALF_CONVERSION = IS_ARM or "f16c" in FEATURES
+HAS_CRC32C = ("crc" if IS_ARM else "sse4.2") in FEATURES

@@ -21,6 +21,26 @@ class PeerLost(ClusterError):
     """A message failed, most likely because another rank is gone: that one, not this, knows the cause."""
 
 
+class Request(Protocol):
+    """A message under way. Until it is done its buffer must not be touched; nobody may forget it before."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the message, when it is done: one that is received may be shorter than its buffer."""
+
+    def is_done(self) -> bool:
+        """Without waiting."""
+
+    def wait(self, patient: bool = False) -> None:
+        """Until it is done, spinning for a moment, then asleep most of the time.
+
+        A partner without a sign of life for too long is a ClusterError, unless `patient`: then it may take for ever.
+        """
+
+    def cancel(self) -> None:
+        """Of one that is received: nobody waits for it any more."""
+
+
 class Comm(Protocol):
     """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread may use it."""
 
@@ -50,6 +70,12 @@ class Comm(Protocol):
         It begins a step, which the next `broadcast_idle` ends; within one, a partner that gives no sign of life for
         too long is a ClusterError.
         """
+
+    def start_send(self, buffer: Buffer, to: int) -> Request:
+        """A message to one who called `start_receive`; those between two ranks come in the order in which they went."""
+
+    def start_receive(self, buffer: Buffer, source: int) -> Request:
+        """The next message of `start_send` from there, up to the length of the buffer."""
 
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         """The root's bytes into every rank's buffer, spinning."""
@@ -91,6 +117,12 @@ class SoloComm:
 
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
         raise ValueError(f"rank {partner} does not exist in a world of 1")
+
+    def start_send(self, buffer: Buffer, to: int) -> Request:
+        raise ValueError(f"rank {to} does not exist in a world of 1")
+
+    def start_receive(self, buffer: Buffer, source: int) -> Request:
+        raise ValueError(f"rank {source} does not exist in a world of 1")
 
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         """Nobody else needs it."""

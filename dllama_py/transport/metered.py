@@ -1,11 +1,11 @@
 """A Comm that counts what passes through it and through its wire: bytes of this rank, seconds spent in messages."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from dllama_py.transport.comm import Buffer, Comm
+from dllama_py.transport.comm import Buffer, Comm, Request
 from dllama_py.wire import Wire, WireWord
 
 
@@ -92,6 +92,16 @@ class MeteredComm:
         self._comm.exchange(send, receive, partner)
         self._count(send.nbytes, receive.nbytes, started)
 
+    def start_send(self, buffer: Buffer, to: int) -> "MeteredRequest":
+        self._count(buffer.nbytes, 0)
+        return MeteredRequest(self._comm.start_send(buffer, to), self._count_wait)
+
+    def start_receive(self, buffer: Buffer, source: int) -> "MeteredRequest":
+        return MeteredRequest(self._comm.start_receive(buffer, source), self._count_wait, self._count)
+
+    def _count_wait(self, seconds: float) -> None:
+        self._seconds += seconds
+
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         started = time.perf_counter()
         self._comm.broadcast(buffer, root)
@@ -123,3 +133,42 @@ class MeteredComm:
 
     def abort(self, code: int) -> NoReturn:
         self._comm.abort(code)
+
+
+class MeteredRequest:
+    """A request whose bytes count when they have come, and whose waits count unless they are patient."""
+
+    def __init__(
+        self,
+        request: Request,
+        count_wait: Callable[[float], None],
+        count_received: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._request = request
+        self._count_wait = count_wait
+        self._count_received = count_received
+
+    @property
+    def n_bytes(self) -> int:
+        return self._request.n_bytes
+
+    def is_done(self) -> bool:
+        done = self._request.is_done()
+        if done:
+            self._received()
+        return done
+
+    def wait(self, patient: bool = False) -> None:
+        started = time.perf_counter()
+        self._request.wait(patient)
+        if not patient:
+            self._count_wait(time.perf_counter() - started)
+        self._received()
+
+    def cancel(self) -> None:
+        self._request.cancel()
+
+    def _received(self) -> None:
+        if self._count_received is not None:
+            self._count_received(0, self.n_bytes)
+            self._count_received = None

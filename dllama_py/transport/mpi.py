@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
-from typing import Concatenate, NoReturn, ParamSpec
+from typing import NoReturn, ParamSpec, TypeVar
 
 import mpi4py
 import numpy as np
@@ -31,16 +31,18 @@ from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
 CHUNK_BYTES = 1 << 30
 SPIN_S = 0.002
-FIRST_SLEEP_S = 0.00005
+REQUEST_SPIN_S = 0.02  # a stage of a pipeline waits for as long as the others compute
+SLEEP_PART = 1 / 64  # of the time waited so far: that is how much longer a wait can take
 LONGEST_SLEEP_S = 0.005
 NAME_BYTES = 256
-TAG, ASK, ANSWER = 7, 8, 9
+TAG, ASK, ANSWER, REQUEST_TAG = 7, 8, 9, 10
 POLLS_PER_LOOK = 64
 MISMATCH = "the ranks run different programs or settings; install the same version on every host"
 
 TOO_LONG = f"a message came that is longer than expected: {MISMATCH}"
 
 Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def _lost_touch(where: str, reason: str) -> str:
@@ -51,15 +53,13 @@ def _wrong_length(rank: int, received: int, expected: int) -> ClusterError:
     return ClusterError(f"rank {rank} sent {received} bytes where {expected} were expected: {MISMATCH}")
 
 
-def _explained(
-    method: Callable[Concatenate["MpiComm", Arguments], None],
-) -> Callable[Concatenate["MpiComm", Arguments], None]:
+def _explained(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Turn a failed MPI call into an error that names its cause as far as it is known."""
 
     @wraps(method)
-    def call(self: "MpiComm", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            method(self, *args, **kwargs)
+            return method(*args, **kwargs)
         except MPI.Exception as error:
             if error.Get_error_class() == MPI.ERR_TRUNCATE:
                 raise ClusterError(TOO_LONG) from error
@@ -83,7 +83,7 @@ class MpiComm:
     ) -> None:
         self._world = ranks
         self._first_rank = first_rank
-        self._status = MPI.Status()
+        self.status = MPI.Status()
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
         self._is_in_step = False
@@ -136,7 +136,8 @@ class MpiComm:
     @_explained
     def recv(self, buffer: Buffer, source: int) -> None:
         for chunk in self._chunks(buffer):
-            self._wait_idle(self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), source, TAG), source)
+            arriving = self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), source, TAG)
+            self.wait_idle(arriving, source if self._is_in_step else None)
             self._check_length(chunk.nbytes)
 
     @_explained
@@ -152,6 +153,16 @@ class MpiComm:
             self._spin(request, partner)
 
     @_explained
+    def start_send(self, buffer: Buffer, to: int) -> "MpiRequest":
+        request = self._world.Isend((buffer, buffer.nbytes, MPI.BYTE), to, REQUEST_TAG)
+        return MpiRequest(self, request, to, buffer.nbytes)
+
+    @_explained
+    def start_receive(self, buffer: Buffer, source: int) -> "MpiRequest":
+        request = self._world.Irecv((buffer, buffer.nbytes, MPI.BYTE), source, REQUEST_TAG)
+        return MpiRequest(self, request, source)
+
+    @_explained
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         for chunk in self._chunks(buffer):
             self._spin(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root))
@@ -160,7 +171,7 @@ class MpiComm:
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
         self._is_in_step = False
         for chunk in self._chunks(buffer):
-            self._wait_idle(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root))
+            self.wait_idle(self._world.Ibcast((chunk, chunk.nbytes, MPI.BYTE), root))
 
     def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
         if self.rank != root:
@@ -175,7 +186,7 @@ class MpiComm:
 
     @_explained
     def barrier(self) -> None:
-        self._wait_idle(self._world.Ibarrier())
+        self.wait_idle(self._world.Ibarrier())
 
     def part(self, ranks: range) -> Comm:
         if len(ranks) == 1:
@@ -198,40 +209,39 @@ class MpiComm:
         return [flat[start : start + self._chunk_bytes] for start in range(0, flat.size, self._chunk_bytes)]
 
     def _check_length(self, expected_bytes: int) -> None:
-        if (received := self._status.Get_count(MPI.BYTE)) != expected_bytes:
-            raise _wrong_length(self._first_rank + self._status.Get_source(), received, expected_bytes)
+        if (received := self.status.Get_count(MPI.BYTE)) != expected_bytes:
+            raise _wrong_length(self._first_rank + self.status.Get_source(), received, expected_bytes)
 
     def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
         """Until the request is done, leaving the core to whoever else wants it."""
         silence: Silence | None = None
         polls = 0
-        while not request.Test(self._status):
+        while not request.Test(self.status):
             os.sched_yield()
             polls += 1
             if polls % POLLS_PER_LOOK == 0:
                 silence = silence or Silence()
                 self._look_round(silence, partner)
 
-    def _wait_idle(self, request: MPI.Request, partner: int | None = None) -> None:
-        """Spin for a moment, as within a token; then sleep in growing steps, so that an idle rank leaves its core."""
-        spin_until = time.monotonic() + SPIN_S
-        while not request.Test(self._status):
-            if time.monotonic() > spin_until:
+    def wait_idle(self, request: MPI.Request, partner: int | None = None, spin_s: float = SPIN_S) -> None:
+        """Spin for a moment, as within a token; then sleep most of the time, so that an idle rank leaves its core."""
+        started = time.monotonic()
+        while not request.Test(self.status):
+            if time.monotonic() - started > spin_s:
                 break
             os.sched_yield()
         else:
             return
-        silence, sleep_s = Silence(), FIRST_SLEEP_S
-        while not request.Test(self._status):
+        silence = Silence()
+        while not request.Test(self.status):
             self._look_round(silence, partner)
-            time.sleep(sleep_s)
-            sleep_s = min(sleep_s * 1.25, LONGEST_SLEEP_S)
+            time.sleep(min((time.monotonic() - started) * SLEEP_PART, LONGEST_SLEEP_S))
 
     def _look_round(self, silence: Silence, partner: int | None) -> None:
-        """Part of every long wait: answers others; within a step ClusterError when the partner seems lost."""
+        """Part of every long wait: answers others; ClusterError when the partner, who must come, seems lost."""
         while (other := self._took_sign(MPI.ANY_SOURCE, ASK)) is not None:
             self._world.Send((self._sign, 1, MPI.BYTE), other, ANSWER)
-        if partner is None or not self._is_in_step or not self._patience_s:
+        if partner is None or not self._patience_s:
             return
         if self._took_sign(partner, ANSWER) is not None:
             silence.restart()
@@ -247,8 +257,41 @@ class MpiComm:
 
     def _took_sign(self, source: int, tag: int) -> int | None:
         """Whose question or answer it was; None if there was none."""
-        if not self._world.Iprobe(source, tag, self._status):
+        if not self._world.Iprobe(source, tag, self.status):
             return None
-        other = self._status.Get_source()
+        other = self.status.Get_source()
         self._world.Recv((self._sign, 1, MPI.BYTE), other, tag)
         return other
+
+
+class MpiRequest:
+    """A message under way from or to a partner."""
+
+    __slots__ = ("_comm", "_is_done", "_is_received", "_partner", "_request", "n_bytes")
+
+    def __init__(self, comm: MpiComm, request: MPI.Request, partner: int, n_bytes: int | None = None) -> None:
+        self._comm, self._request, self._partner = comm, request, partner
+        self._is_done, self._is_received = False, n_bytes is None
+        self.n_bytes = n_bytes or 0
+
+    @_explained
+    def is_done(self) -> bool:
+        if not self._is_done and self._request.Test(self._comm.status):
+            self._finish()
+        return self._is_done
+
+    @_explained
+    def wait(self, patient: bool = False) -> None:
+        if not self._is_done:
+            self._comm.wait_idle(self._request, None if patient else self._partner, REQUEST_SPIN_S)
+            self._finish()
+
+    def _finish(self) -> None:
+        self._is_done = True
+        if self._is_received:
+            self.n_bytes = self._comm.status.Get_count(MPI.BYTE)
+
+    def cancel(self) -> None:
+        if self._request != MPI.REQUEST_NULL:  # which it is when it is done or has failed
+            self._request.Cancel()
+            self._request.Wait()

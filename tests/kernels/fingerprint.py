@@ -1,5 +1,5 @@
 """python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, the
-bits of converted infinities and NaNs, and the SHA-256 of products with each type of weights.
+bits of converted infinities and NaNs, what is sent between stages, and the SHA-256 of products with each type of weights.
 
 Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
 """
@@ -9,6 +9,7 @@ import json
 
 import numpy as np
 
+from dllama_py.activations import ActivationType
 from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels.dot4 import DOT4
@@ -17,6 +18,7 @@ from dllama_py.kernels.exchange import WIRE_BLOCK_BYTES, add_received, decode, e
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
+from tests.kernels.hops import crc, decoded, encoded
 from tests.kernels.paged import Heads, PagedCache, Sight, attend, prepare
 from tests.kernels.samples import HALVES_AT
 
@@ -109,6 +111,14 @@ def exchanged(team: Team, values: Floats, rounding: int) -> list[np.ndarray]:
     return [wire, back, total]
 
 
+def hops(team: Team) -> str:
+    """Digest of activations in messages and as they come out again; CRC-32C of bytes."""
+    x = np.ldexp(floats(20, 3, 96), (integers(21, 3, 96) % 9).astype(np.int32))
+    rows = {kind: encoded(team, kind, x) for kind in ActivationType}
+    back = [decoded(team, kind, rows[kind], 96) for kind in rows]
+    return f"{digest([*rows.values(), *back])} {crc(team, integers(22, 1000).view(np.uint8)[:3333]):08x}"
+
+
 def specials(team: Team) -> str:
     """Bits of infinities and of what is not a number as halves and bfloats, and of such halves as float32."""
     x = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000] + [0] * 10, np.uint32)
@@ -129,7 +139,8 @@ def digest(arrays: list[np.ndarray]) -> str:
 def main() -> None:
     found = outputs(Team(1))
     assert all(np.isfinite(output).all() for output in found)
-    print(DOT4.name, digest(found), specials(Team(1)), json.dumps(products(Team(1))), sep="\n")
+    facts = digest(found), specials(Team(1)), hops(Team(1)), json.dumps(products(Team(1)))
+    print(DOT4.name, *facts, sep="\n")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.arm.team import EmulatedTeam
-from tests.kernels.fingerprint import digest, outputs, products, specials
-from tests.kernels.test_cpus import OUTPUTS_SHA256, PRODUCTS_SHA256, SPECIALS
+from tests.kernels.fingerprint import digest, hops, outputs, products, specials
+from tests.kernels.test_cpus import HOPS, OUTPUTS_SHA256, PRODUCTS_SHA256, SPECIALS
 
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 pytestmark = [
@@ -25,7 +25,7 @@ pytestmark = [
 
 CPUS = {  # name for LLVM and qemu: what numba is told, the path that the kernels choose
     "cortex-a72": ("+neon", "NEON"),  # Raspberry Pi 4
-    "cortex-a76": ("+neon,+dotprod", "NEON dotprod"),  # Raspberry Pi 5
+    "cortex-a76": ("+neon,+dotprod,+crc", "NEON dotprod"),  # Raspberry Pi 5
 }
 
 
@@ -76,3 +76,7 @@ def test_it_computes_the_known_bits(team: EmulatedTeam) -> None:
 
 def test_infinities_and_nans_are_converted_as_elsewhere(team: EmulatedTeam) -> None:
     assert specials(team) == SPECIALS
+
+
+def test_what_stages_send_is_the_same(team: EmulatedTeam) -> None:
+    assert hops(team) == HOPS

@@ -29,6 +29,7 @@ PRODUCTS_SHA256 = {  # by type of weights
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )
+HOPS = "?"  # see fingerprint.hops
 
 HASWELL = "+avx2,+fma,+f16c,+avx,+bmi,+bmi2,+sse4.2,+ssse3,+popcnt,+lzcnt,+movbe,+xsave"
 CPUS = [  # path, what a CPU must have to play it, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES; the first way to a path is taken
@@ -64,15 +65,15 @@ def found() -> Iterator[dict[str, list[str]]]:
 def lines_of(job: subprocess.Popen[str]) -> list[str]:
     out, err = job.communicate()
     assert job.returncode == 0, err
-    return out.split("\n")[:4]
+    return out.split("\n")[:5]
 
 
 def test_this_cpu_computes_the_known_bits(found: dict[str, list[str]]) -> None:
-    _, outputs, specials, products = found["this CPU"]
-    assert [outputs, specials, json.loads(products)] == [OUTPUTS_SHA256, SPECIALS, PRODUCTS_SHA256]
+    _, outputs, specials, hops, products = found["this CPU"]
+    assert [outputs, specials, hops, json.loads(products)] == [OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS_SHA256]
 
 
 @pytest.mark.parametrize("path", PLAYED)
 def test_an_older_cpu_computes_the_known_bits(found: dict[str, list[str]], path: str) -> None:
     *facts, products = found[path]
-    assert [*facts, json.loads(products)] == [path, OUTPUTS_SHA256, SPECIALS, PRODUCTS_SHA256]
+    assert [*facts, json.loads(products)] == [path, OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS_SHA256]

@@ -14,16 +14,16 @@ def test_what_a_feature_string_turns_on() -> None:
 
 
 def test_a_raspberry_pi_4_has_no_products_of_bytes_and_a_5_has() -> None:
-    assert arm_features("Linux", PI_4) == {"neon"}
-    assert arm_features("Linux", PI_5) == {"neon", "dotprod"}
+    assert arm_features("Linux", PI_4) == {"neon", "crc"}
+    assert arm_features("Linux", PI_5) == {"neon", "dotprod", "crc"}
 
 
 def test_all_kinds_of_cores_must_have_it() -> None:
-    assert arm_features("Linux", PI_5 + "\n" + PI_4) == {"neon"}
+    assert arm_features("Linux", PI_5 + "\n" + PI_4) == {"neon", "crc"}
 
 
 def test_a_mac_has_it_and_no_cpuinfo() -> None:
-    assert arm_features("Darwin", "") == {"neon", "dotprod"}
+    assert arm_features("Darwin", "") == {"neon", "dotprod", "crc"}
 
 
 def test_neon_is_all_that_is_taken_for_granted() -> None:

@@ -64,16 +64,65 @@ class ThreadLibrary:
         return 0
 
 
+class SentRequest:
+    """A message that has been put into the mail."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+
+    def is_done(self) -> bool:
+        return True
+
+    def wait(self, patient: bool = False) -> None:
+        pass
+
+    def cancel(self) -> None:
+        raise AssertionError("sent")
+
+
+class AwaitedRequest:
+    """A message that some mail will have. Requests of one mail must be asked in the order in which they were made."""
+
+    def __init__(self, mail: "queue.Queue[Buffer]", buffer: Buffer) -> None:
+        self._mail = mail
+        self._buffer: Buffer | None = buffer
+        self.n_bytes = 0
+
+    def is_done(self) -> bool:
+        if self._buffer is not None and not self._mail.empty():
+            self._take(self._buffer)
+        return self._buffer is None
+
+    def wait(self, patient: bool = False) -> None:
+        if self._buffer is not None:
+            self._take(self._buffer)
+
+    def cancel(self) -> None:
+        self._buffer = None
+
+    def _take(self, buffer: Buffer) -> None:
+        message = self._mail.get(timeout=DEADLINE_S)
+        assert message.nbytes <= buffer.nbytes
+        buffer.reshape(-1).view(np.uint8)[: message.nbytes] = message
+        self.n_bytes, self._buffer = message.nbytes, None
+
+
 class ThreadComm:
-    """One rank; `mail[source][to]` carries copies of the bytes."""
+    """One rank; `mail[source][to]` carries copies of the bytes, `requested` those of `start_send`."""
 
     def __init__(
-        self, rank: int, size: int, mail: list[list["queue.Queue[Buffer]"]], meeting: threading.Barrier
+        self,
+        rank: int,
+        size: int,
+        mail: list[list["queue.Queue[Buffer]"]],
+        requested: list[list["queue.Queue[Buffer]"]],
+        meeting: threading.Barrier,
     ) -> None:
         self.rank = rank
         self.size = size
         self.hosts = ("here",) * size
         self._mail = mail
+        self._requested = requested
         self._meeting = meeting
 
     @cached_property
@@ -102,6 +151,13 @@ class ThreadComm:
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
         self.send(send, partner)
         self.recv(receive, partner)
+
+    def start_send(self, buffer: Buffer, to: int) -> SentRequest:
+        self._requested[self.rank][to].put(buffer.reshape(-1).view(np.uint8).copy())
+        return SentRequest(buffer.nbytes)
+
+    def start_receive(self, buffer: Buffer, source: int) -> AwaitedRequest:
+        return AwaitedRequest(self._requested[source][self.rank], buffer)
 
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         if self.rank != root:
@@ -135,16 +191,20 @@ def _explain(wire: Wire) -> BaseException:
     return AssertionError(f"trouble {wire.words[WireWord.TROUBLE :][:4]}")
 
 
+def _boxes(size: int) -> list[list["queue.Queue[Buffer]"]]:
+    return [[queue.Queue() for _ in range(size)] for _ in range(size)]
+
+
 def run_ranks(size: int, work: Callable[[Comm], Result]) -> list[Result]:
     """Run `work(comm)` on every rank of a world of threads; -> results by rank. A failing rank fails the call."""
-    mail: list[list[queue.Queue[Buffer]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    mail, requested = _boxes(size), _boxes(size)
     meeting = threading.Barrier(size)
     results: list[Any] = [None] * size
     failures: list[BaseException] = []
 
     def body(rank: int) -> None:
         try:
-            results[rank] = work(ThreadComm(rank, size, mail, meeting))
+            results[rank] = work(ThreadComm(rank, size, mail, requested, meeting))
         except BaseException as error:
             failures.append(error)
             meeting.abort()

@@ -20,6 +20,7 @@ from numba.core.registry import cpu_target
 
 from dllama_py.float_types import COMPUTED, FloatType
 from dllama_py.kernels import elementwise
+from dllama_py.kernels.activations import decode_rows, encode_rows
 from dllama_py.kernels.attention import attention
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.exchange import add_received, decode, encode
@@ -28,6 +29,7 @@ from dllama_py.kernels.heads import prepare_heads
 from dllama_py.kernels.matmul import matmul, matmul_weighted
 from dllama_py.kernels.program import Kernel
 from tests.kernels.conversions import narrow, widen
+from tests.kernels.hops import checksum
 
 TRIPLE = "aarch64-unknown-linux-gnu" if IS_ARM else "x86_64-unknown-linux-gnu"
 KERNELS = [  # those of fingerprint.py
@@ -48,6 +50,9 @@ KERNELS = [  # those of fingerprint.py
     attention(half_cache=True),
     narrow,
     widen,
+    encode_rows,
+    decode_rows,
+    checksum,
 ]
 
 
