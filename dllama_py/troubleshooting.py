@@ -39,6 +39,7 @@ ROWS = {
     "killed": "was killed by signal",
     "lost-touch": "lost touch with another rank",
     "other-numbers": "has not the numbers of the other",
+    "damaged": "a message of rank .* cannot be used",
     "too-long": "a message came that is longer than expected",
 }
 

@@ -238,12 +238,15 @@ class MpiComm:
             time.sleep(min((time.monotonic() - started) * SLEEP_PART, LONGEST_SLEEP_S))
 
     def _look_round(self, silence: Silence, partner: int | None) -> None:
-        """Part of every long wait: answers others; ClusterError when the partner, who must come, seems lost."""
+        """Part of every long wait: answers others; ClusterError when the partner, who must come, seems lost.
+
+        Questions and answers go through the whole job: who waits in one part of it may be asked by another.
+        """
         while (other := self._took_sign(MPI.ANY_SOURCE, ASK)) is not None:
-            self._world.Send((self._sign, 1, MPI.BYTE), other, ANSWER)
+            MPI.COMM_WORLD.Send((self._sign, 1, MPI.BYTE), other, ANSWER)
         if partner is None or not self._patience_s:
             return
-        if self._took_sign(partner, ANSWER) is not None:
+        if self._took_sign(self._first_rank + partner, ANSWER) is not None:
             silence.restart()
         elif silence.look() >= self._patience_s:
             raise ClusterError(
@@ -253,14 +256,14 @@ class MpiComm:
             )
         elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
             silence.was_asked = True
-            self._world.Isend((self._sign, 1, MPI.BYTE), partner, ASK)
+            MPI.COMM_WORLD.Isend((self._sign, 1, MPI.BYTE), self._first_rank + partner, ASK)
 
     def _took_sign(self, source: int, tag: int) -> int | None:
         """Whose question or answer it was; None if there was none."""
-        if not self._world.Iprobe(source, tag, self.status):
+        if not MPI.COMM_WORLD.Iprobe(source, tag, self.status):
             return None
         other = self.status.Get_source()
-        self._world.Recv((self._sign, 1, MPI.BYTE), other, tag)
+        MPI.COMM_WORLD.Recv((self._sign, 1, MPI.BYTE), other, tag)
         return other
 
 

@@ -29,7 +29,7 @@ PRODUCTS_SHA256 = {  # by type of weights
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )
-HOPS = "?"  # see fingerprint.hops
+HOPS = "a8312dba8acdf5b9fcde8f43f011079360a6860b8a61d85900f78109afeba13c c7e4feab"  # see fingerprint.hops
 
 HASWELL = "+avx2,+fma,+f16c,+avx,+bmi,+bmi2,+sse4.2,+ssse3,+popcnt,+lzcnt,+movbe,+xsave"
 CPUS = [  # path, what a CPU must have to play it, NUMBA_CPU_NAME, NUMBA_CPU_FEATURES; the first way to a path is taken
