@@ -1,5 +1,6 @@
 """python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, the
-bits of converted infinities and NaNs, what is sent between stages, and the SHA-256 of products with each type of weights.
+bits of converted infinities and NaNs, what stages send each other, and the SHA-256 of products with each type of
+weights.
 
 Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
 """
