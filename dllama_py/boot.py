@@ -17,6 +17,7 @@ import numpy as np
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
 from dllama_py.description import model_lines, slice_lines, warning_lines
+from dllama_py.drafting import Draft, decide_draft
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.formats.soundness import refuse_broken
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
@@ -48,7 +49,7 @@ class RankFacts:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The root's view of a cluster that is ready."""
+    """The root's view of a cluster that is ready. `draft`: runs a small model that guesses, on the root alone."""
 
     runner: "Runner"
     checkpoint: Checkpoint
@@ -57,6 +58,7 @@ class Engine:
     threads: ThreadChoice
     ranks: tuple[RankFacts, ...]
     load_s: float
+    draft: "Runner | None"
 
 
 Say = Callable[[str], None]
@@ -101,6 +103,7 @@ def open_engine(
     metered = MeteredComm(comm)
     checkpoint: Checkpoint | None = None
     orders: Orders | None = None
+    draft: Draft | None = None
     with agreed(comm):
         threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
         if comm.rank == 0:
@@ -108,6 +111,7 @@ def open_engine(
             orders = _decide(checkpoint, settings, comm.size)
             check(checkpoint, orders)
             refuse_broken(checkpoint)
+            draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
     orders = _share(orders, comm)
     shards = make_plan(orders.config, comm.size, orders.replicate_kv)
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
@@ -115,12 +119,12 @@ def open_engine(
         if checkpoint is not None:
             for line in (*model_lines(checkpoint, orders), *slice_lines(shards), *warning_lines(facts)):
                 say(line)
-            _plan(checkpoint, orders, facts, watch)
+            _plan(checkpoint, orders, facts, draft, watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.engine.runner import Runner, serve
     from dllama_py.kernels.team import Team
-    from dllama_py.loading import loaded_rank
+    from dllama_py.loading import load_draft, loaded_rank
 
     on_progress = watch.on_progress if comm.rank == 0 else unwatched
     team = Team(threads.n_threads, watch.recording)
@@ -132,8 +136,9 @@ def open_engine(
             yield None
             return
         runner = Runner(rank.model, metered, shards, partial(embedding_rows, checkpoint))
+        guesser = load_draft(draft, team, on_progress) if draft else None
         load_s = time.perf_counter() - started
-        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s)
+        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser)
         runner.stop()
 
 
@@ -170,8 +175,8 @@ def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
     return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes, threads.warning)
 
 
-def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], watch: Watch) -> None:
-    plan = plan_memory(orders, facts)
+def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], draft: Draft | None, watch: Watch) -> None:
+    plan = plan_memory(orders, facts, draft.orders if draft else None)
     watch.on_plan(plan)
     refuse_what_does_not_fit(plan, orders, facts, checkpoint.path.is_dir())
 

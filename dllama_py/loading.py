@@ -4,11 +4,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from dllama_py.drafting import Draft
+from dllama_py.engine.runner import Runner
 from dllama_py.errors import UsageError
-from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.program import Kernel
@@ -23,10 +26,11 @@ from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
 from dllama_py.progress import Progress, Work
 from dllama_py.sharding.distribute import distribute, receive
-from dllama_py.sharding.plan import Shard
+from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
-from dllama_py.transport.comm import Comm
+from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.failure import agreed
+from dllama_py.transport.metered import MeteredComm
 
 _ROUNDINGS = {"f32": KEEP_F32, "bf16": ROUND_BF16, "q80": ROUND_Q80}
 
@@ -54,6 +58,13 @@ def loaded_rank(
         yield _load(orders, shards, comm, checkpoint, team, on_progress)
     finally:
         team.close()
+
+
+def load_draft(draft: Draft, team: Team, on_progress: Progress) -> Runner:
+    """The small model that guesses, on this rank alone, with the team of the large one."""
+    comm, shards = MeteredComm(SoloComm()), make_plan(draft.orders.config, 1)
+    rank = _load(draft.orders, shards, comm, draft.checkpoint, team, on_progress)
+    return Runner(rank.model, comm, shards, partial(embedding_rows, draft.checkpoint))
 
 
 def _load(

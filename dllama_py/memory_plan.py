@@ -39,29 +39,32 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """All nodes. `longest_context` fits them and the model; 0 if none does."""
+    """All nodes. `longest_context` fits them and the model; 0 if none does. `draft`: of a model that guesses at the
+    root.
+    """
 
     nodes: tuple[NodePlan, ...]
     context: int
     longest_context: int
+    draft: Orders | None = None
 
     @property
     def fits(self) -> bool:
         return self.longest_context >= self.context
 
 
-def plan_memory(orders: Orders, facts: Sequence[NodeFacts]) -> MemoryPlan:
-    """The plan of these orders for these nodes, one a rank."""
+def plan_memory(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | None = None) -> MemoryPlan:
+    """The plan of these orders for these nodes, one a rank. `draft`: orders of a model that guesses at the root."""
 
     def fits(context: int) -> bool:
-        return _lacking(_needs(orders, facts, context), facts) is None
+        return _lacking(_needs(orders, facts, context, draft), facts) is None
 
-    needs = _needs(orders, facts, orders.context)
+    needs = _needs(orders, facts, orders.context, draft)
     nodes = tuple(
         NodePlan(rank, node.host, need, _free_share(rank, facts))
         for rank, (node, need) in enumerate(zip(facts, needs, strict=True))
     )
-    return MemoryPlan(nodes, orders.context, _longest(fits, orders.config.context_length))
+    return MemoryPlan(nodes, orders.context, _longest(fits, orders.config.context_length), draft)
 
 
 def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[NodeFacts], from_folder: bool) -> None:
@@ -80,10 +83,14 @@ def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[N
     )
 
 
-def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int) -> list[RankMemory]:
+def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int, draft: Orders | None = None) -> list[RankMemory]:
     shards = make_plan(orders.config, len(facts), orders.replicate_kv)
     step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots)
-    return rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
+    needs = rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
+    if draft is not None:
+        (guest,) = _needs(draft, facts[:1], min(context, draft.config.context_length))
+        needs[0] = replace(needs[0], draft_bytes=guest.total_bytes - guest.python_bytes)
+    return needs
 
 
 def _lacking(needs: Sequence[RankMemory], facts: Sequence[NodeFacts]) -> int | None:
@@ -120,12 +127,14 @@ def _longest(fits: Callable[[int], bool], most: int) -> int:
 def _ways_out(plan: MemoryPlan, orders: Orders, facts: Sequence[NodeFacts], from_folder: bool) -> str:
     """What would fit, the least change first."""
     ways = []
+    if plan.draft is not None and _lacking(_needs(orders, facts, orders.context), facts) is None:
+        ways.append("no --draft")
     if plan.longest_context:
         ways.append(f"--max-seq-len {plan.longest_context}")
     smaller = replace(orders, kinds=_all_q40(orders))
-    if _lacking(_needs(smaller, facts, orders.context), facts) is None:
+    if _lacking(_needs(smaller, facts, orders.context, plan.draft), facts) is None:
         ways.append("--weights q40" if from_folder else "the model in q40")
-    more = _enough_hosts(orders, facts)
+    more = _enough_hosts(orders, facts, plan.draft)
     if more:
         ways.append(f"{more} nodes on hosts of their own")
     if not ways:
@@ -138,13 +147,13 @@ def _all_q40(orders: Orders) -> dict[str, FloatType]:
     return {name: FloatType.Q40 if name in matrices else kind for name, kind in orders.kinds.items()}
 
 
-def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts]) -> int | None:
+def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | None) -> int | None:
     """The fewest nodes, each on a host like the smallest of these, that can hold the model; None if none can."""
     smallest = min((node.host_bytes for node in facts if node.host_bytes is not None), default=0)
     n_hosts = len({node.host for node in facts})
     for n_ranks in rank_counts(orders.config, orders.replicate_kv):
         nodes = [NodeFacts(str(rank), facts[0].n_threads, smallest, None) for rank in range(n_ranks)]
-        if n_ranks > n_hosts and _lacking(_needs(orders, nodes, orders.context), nodes) is None:
+        if n_ranks > n_hosts and _lacking(_needs(orders, nodes, orders.context, draft), nodes) is None:
             return n_ranks
     return None
 

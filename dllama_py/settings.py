@@ -1,6 +1,7 @@
 """What a user may wish of a run, before anything is opened. Ground floor: names and defaults only."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 DEFAULT_CONTEXT = 4096  # positions
 DEFAULT_CHUNK_ROWS = 64
@@ -12,7 +13,10 @@ WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a user may wish of a run; the same for every request. None: the default of the model or the machine."""
+    """What a user may wish of a run; the same for every request. None: the default of the model or the machine.
+
+    `draft`: a small model that guesses at the root, if any.
+    """
 
     weights: str | None = None
     n_threads: int | None = None
@@ -22,3 +26,4 @@ class EngineSettings:
     replicate_kv: bool = False
     chunk_rows: int = DEFAULT_CHUNK_ROWS
     n_slots: int = 1
+    draft: Path | None = None

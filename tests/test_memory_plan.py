@@ -109,3 +109,25 @@ def test_a_rank_with_too_little_is_refused_before_a_weight_is_read(tmp_path: Pat
     assert "memory       " in done.stderr and "rank 1 on " in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: rank 1 on ")
     assert "needs 0.20 GB of memory, 0.40 GB with the other ranks there, 0." in done.stderr.splitlines()[-1]
+
+
+def test_a_model_that_guesses_counts_at_the_root() -> None:
+    draft = orders("qwen3_0.6b", context=2048)
+    alone, with_draft = (
+        plan_memory(orders(), hosts(8 * GB, 8 * GB)),
+        plan_memory(orders(), hosts(8 * GB, 8 * GB), draft),
+    )
+    assert [node.needs.draft_bytes for node in alone.nodes] == [0, 0]
+    root, worker = with_draft.nodes
+    own = plan_memory(draft, hosts(8 * GB)).nodes[0].needs
+    assert root.needs.draft_bytes > own.weights_bytes + own.cache_bytes > 0.4 * GB
+    assert root.needs.total_bytes == alone.nodes[0].needs.total_bytes + root.needs.draft_bytes
+    assert worker == alone.nodes[1]
+    assert with_draft.longest_context < alone.longest_context
+
+
+def test_without_the_guessing_model_it_would_fit() -> None:
+    facts = hosts(int(3.2 * GB), 8 * GB)
+    plan = plan_memory(orders(), facts, orders("qwen3_0.6b"))
+    with pytest.raises(UsageError, match=r"rank 0 on host0 needs .*; what would fit: no --draft, or "):
+        refuse_what_does_not_fit(plan, orders(), facts, False)

@@ -13,6 +13,7 @@ from dllama_py.cli.record import Record, result
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
 from dllama_py.cli.speculating import (
     add_speculation_options,
+    speculating_settings,
     speculation_figures,
     speculation_note,
     speculation_of,
@@ -64,10 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         texts.append(_checked_text(arguments, checkpoint, orders))
 
     progress = told_progress if arguments.json_lines else shown_progress
-    with running_engine(arguments, check, progress=progress) as engine:
+    with running_engine(arguments, check, speculating_settings(arguments), progress=progress) as engine:
         if engine is None:
             return 0
-        dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system, speculation_of(arguments))
+        speculation = speculation_of(arguments, engine, manner.sampling, texts[0].tokenizer.vocab_size)
+        dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system, speculation)
         if arguments.prompt is not None:
             announce(engine, manner.sampling, say)
             _answer_once(engine, dialogue, arguments)

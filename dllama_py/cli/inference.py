@@ -10,7 +10,13 @@ from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
-from dllama_py.cli.speculating import add_speculation_options, speculation_figures, speculation_of, speculation_summary
+from dllama_py.cli.speculating import (
+    add_speculation_options,
+    speculating_settings,
+    speculation_figures,
+    speculation_of,
+    speculation_summary,
+)
 from dllama_py.completion import FinishReason, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -49,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
         prepared.append(_prepare(arguments, ids, checkpoint, orders))
 
-    with running_engine(arguments, check) as engine:
+    with running_engine(arguments, check, speculating_settings(arguments)) as engine:
         if engine is not None:
             _answer(engine, prepared[0], sampling, arguments)
     return 0
@@ -91,7 +97,8 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
     piece = text.tokenizer.piece if text else _no_text
     out = sys.stderr if arguments.json else sys.stdout
     record = Record()
-    sequence, speculation = CachedSequence(engine.runner, slot=0), speculation_of(arguments)
+    sequence = CachedSequence(engine.runner, slot=0)
+    speculation = speculation_of(arguments, engine, sampling, request.n_vocab)
     for event in complete(
         sequence, request, piece, drop_first_space=prepared.drops_first_space, speculation=speculation
     ):

@@ -48,12 +48,14 @@ def plan_table(plan: MemoryPlan) -> str:
         (
             f"rank {node.rank} on {node.host}",
             *map(size, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
+            *([size(node.needs.draft_bytes)] if plan.draft else []),
             *map(size, (node.needs.python_bytes, node.needs.total_bytes)),
             "unknown" if node.free_bytes is None else size(node.free_bytes),
         )
         for node in plan.nodes
     ]
-    heads = ("memory", "weights", "KV cache", "buffers", "program", "together", "free")
+    draft = ["draft"] if plan.draft else []
+    heads = ("memory", "weights", "KV cache", "buffers", *draft, "program", "together", "free")
     return f"{table(heads, rows)}\nroom for a context of {plan.longest_context} (--max-seq-len)"
 
 

@@ -47,9 +47,13 @@ class CachedSequence:
         reused = 0
         while reused < min(len(self.ids), len(prompt) - 1) and self.ids[reused] == prompt[reused]:
             reused += 1
-        self._runner.cut(self._slot, reused)
-        del self.ids[reused:]
+        self.cut(reused)
         return reused
+
+    def cut(self, length: int) -> None:
+        """Forgets the ids from a place on."""
+        self._runner.cut(self._slot, length)
+        del self.ids[length:]
 
     @property
     def room(self) -> int:

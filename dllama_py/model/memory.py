@@ -33,16 +33,19 @@ USUAL_STEP = StepSize()
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank, for sequences that fill the context. `python_bytes`: the program itself and its libraries."""
+    """Bytes of one rank, for sequences that fill the context. `python_bytes`: the program itself and its libraries;
+    `draft_bytes`: all that a small model needs that guesses there.
+    """
 
     weights_bytes: int
     cache_bytes: int
     buffers_bytes: int  # activations, RoPE tables, norms
     python_bytes: int = PYTHON_BYTES
+    draft_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
-        return self.weights_bytes + self.cache_bytes + self.buffers_bytes + self.python_bytes
+        return self.weights_bytes + self.cache_bytes + self.buffers_bytes + self.python_bytes + self.draft_bytes
 
 
 def rank_memories(

@@ -192,3 +192,31 @@ def test_without_any_model_the_line_says_how_to_get_one(
 ) -> None:
     monkeypatch.setenv("DLLAMA_HOME", str(tmp_path))
     assert "launch.py smollm2_135m" in refused(capsys)
+
+
+def test_speculation_changes_figures_and_no_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, coarse = tmp_path / "model.gguf", tmp_path / "coarse.gguf"
+    tiny_gguf(model, "tiny-llama31", "F16", distinct=True)
+    tiny_gguf(coarse, "tiny-llama31", "Q8_0", distinct=True)
+    wish = ["--model", str(model), "--ids", "1,2,3,1,2,3,1,2", "--steps", "40", "--temperature", "0.8", "--seed", "5"]
+    plain = answer(capsys, *wish)
+    assert plain["speculation"] == "off"
+    assert plain["acceptance"] is plain["tokens_per_step"] is plain["speculation_speed_up"] is None
+    for mode, options in {"lookup": ["--speculate", "lookup"], "draft": ["--draft", str(coarse)]}.items():
+        found = answer(capsys, *wish, *options)
+        assert (found["speculation"], found["ids"]) == (mode, plain["ids"])
+        assert found["tokens_per_step"] >= 1 and found["speculation_speed_up"] > 0
+    assert main(["inference", "--nthreads", "1", *wish, "--speculate", "lookup"]) == 0
+    assert re.search(r"^Speculation\n +accepted: \d+ of \d+\n", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_a_small_model_must_have_the_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    tiny_gguf(tmp_path / "model", "tiny-llama31", "F16")
+    tiny_gguf(other, "tiny-llama31", "F16", vocab_size=640)
+    wish = ["--model", str(tmp_path / "model"), "--ids", "1"]
+    line = refused(capsys, *wish, "--draft", str(other))
+    assert line.startswith(f"error: --draft {other} has a vocabulary of 640, the model one of 320: ")
+    assert "name it with --draft" in refused(capsys, *wish, "--speculate", "draft")
+    assert "give one of them" in refused(capsys, *wish, "--speculate", "lookup", "--draft", str(other))
+    assert "nowhere" in refused(capsys, *wish, "--draft", str(tmp_path / "nowhere"))

@@ -2,11 +2,13 @@
 """Ids that are checked several in a step are the ids of one a step, on every number of ranks."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from dllama_py.boot import Engine
+from dllama_py.engine.draft_model import DraftModel
 from dllama_py.engine.generate import Token, generate
 from dllama_py.engine.lookup import Lookup
 from dllama_py.engine.sampler import SamplerSettings
@@ -14,7 +16,7 @@ from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
 from dllama_py.prompting import open_text
 from dllama_py.transport.comm import Comm
-from tests.checkpoints import own_folder
+from tests.checkpoints import own_folder, tiny_gguf
 from tests.support.drafting import Written
 from tests.support.engines import engine_on
 
@@ -68,6 +70,24 @@ def test_ids_are_those_of_plain_steps(comm: Comm, tmp_path: Path, name: str, man
             assert said(engine, PROMPT, manner, half_right(plain)) == plain
             speculation = Speculation(Lookup())
             assert said(engine, PROMPT, manner, speculation) == plain
+
+
+def test_a_small_model_at_the_root_guesses(comm: Comm, tmp_path: Path) -> None:
+    """The same weights with fewer bits; it has threads of no rank but the root."""
+    if comm.rank == 0:
+        own_folder(tmp_path / "model", "tiny-llama31", distinct=True)
+        tiny_gguf(tmp_path / "draft", "tiny-llama31", "Q8_0", distinct=True)
+    with engine_on(comm, tmp_path / "model", weights="f32", draft=tmp_path / "draft") as engine:
+        if engine is None:
+            return
+        assert engine.draft is not None
+        for manner in (MANNERS["greedy"], MANNERS["nucleus"]):
+            speculation = Speculation(DraftModel(engine.draft, manner, 300))
+            assert said(engine, PROMPT, manner, speculation) == said(engine, PROMPT, manner)
+            drafter = DraftModel(engine.draft, manner, 300)
+            plain = said(engine, PROMPT, manner)
+            drafter.start(PROMPT + plain[:1])
+            assert [guess.id for guess in islice(drafter.guesses(), 3)] == plain[1:4]
 
 
 def test_smollm2_looks_up_what_it_repeats(comm: Comm, smollm2_gguf: Path) -> None:

@@ -15,14 +15,18 @@ N_VOCAB = 8
 class RememberingRunner:
     """One slot. What a step has written beyond what is true stays there until it is written over or cut.
 
-    `seconds`: of a step of 1, 2, ... rows, the last one of all longer ones.
+    `seconds`: of a step of 1, 2, ... rows, the last one of all longer ones. `noise`: how far from the model of
+    tests without it.
     """
 
-    def __init__(self, max_rows: int = 64, context: int = 64, seconds: Sequence[float] = (1.0,)) -> None:
+    def __init__(
+        self, max_rows: int = 64, context: int = 64, seconds: Sequence[float] = (1.0,), noise: float = 0.0
+    ) -> None:
         self.max_rows = max_rows
         self.context = context
         self.n_rows: list[int] = []  # of each step
         self._seconds = seconds
+        self._noise = noise
         self._cache: list[int] = []
 
     def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult:
@@ -42,4 +46,5 @@ class RememberingRunner:
 
     def _logits(self, position: int) -> np.ndarray:
         digest = hashlib.sha256(bytes(self._cache[: position + 1])).digest()
-        return np.random.default_rng(int.from_bytes(digest[:8])).normal(size=N_VOCAB)
+        own, other = np.random.default_rng(int.from_bytes(digest[:8])).normal(size=(2, N_VOCAB))
+        return own + self._noise * other
