@@ -26,7 +26,7 @@ run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in
 	python launch.py smollm2_135m --skip-run
 	mpirun -np 4 python -m dllama_py
 
-test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-8 test-lan ## everything: check, unit, mpi and network tests
+test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-5 test-mpi-8 test-lan ## everything: check, unit, mpi and network tests
 
 test-unit: $(INSTALLED) ## the tests that need one process only
 	python -m pytest -q --ignore=tests/mpi --ignore=tests/lan

@@ -9,23 +9,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
+from dllama_py.config import ModelConfig
 from dllama_py.description import model_lines, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.identity import local_copy
 from dllama_py.formats.soundness import refuse_broken
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
+from dllama_py.planning.splits import read_split
 from dllama_py.progress import Progress, unwatched
 from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
+from dllama_py.sharding.grid import even_split, grid_shards, make_grid
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
-from dllama_py.sharding.plan import Shard, make_plan
+from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
@@ -113,7 +116,7 @@ def open_engine(
             refuse_broken(checkpoint)
             draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
     orders = _share(orders, comm)
-    shards = make_plan(orders.config, comm.size, orders.replicate_kv)
+    shards = grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv)
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
     with agreed(comm):
         if checkpoint is not None:
@@ -122,30 +125,29 @@ def open_engine(
             _plan(checkpoint, orders, facts, draft, watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
-    from dllama_py.engine.runner import Runner, serve
     from dllama_py.kernels.team import Team
     from dllama_py.loading import load_draft, loaded_rank
+    from dllama_py.roles import run_alone, take_role
 
     on_progress = watch.on_progress if comm.rank == 0 else unwatched
     team = Team(threads.n_threads, watch.recording)
     with loaded_rank(orders, shards, metered, checkpoint, team, on_progress) as rank:
         own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
         ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
-        if checkpoint is None:
-            serve(rank.model, metered, shards[comm.rank])
-            yield None
-            return
-        runner = Runner(rank.model, metered, shards, partial(embedding_rows, checkpoint))
-        guesser = load_draft(draft, team, on_progress) if draft else None
-        load_s = time.perf_counter() - started
-        yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser)
-        runner.stop()
+        with take_role(rank, team, orders, shards, metered, checkpoint) as runner:
+            if runner is None or checkpoint is None:
+                yield None
+                return
+            guesser = run_alone(load_draft(draft, team, on_progress), draft.checkpoint) if draft else None
+            load_s = time.perf_counter() - started
+            yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser)
 
 
 def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> Orders:
     """The root's choices. Raises before anything is loaded."""
     config = checkpoint.config
-    make_plan(config, n_ranks, settings.replicate_kv)
+    layer_counts = _layer_counts(config, settings, n_ranks)
+    grid_shards(config, make_grid(config.n_layers, n_ranks, layer_counts), settings.replicate_kv)
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, settings.weights))
     context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
     return Orders(
@@ -157,7 +159,19 @@ def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> O
         settings.replicate_kv,
         min(settings.chunk_rows, settings.n_slots * context),  # there are no more rows
         settings.n_slots,
+        layer_counts,
+        settings.pipeline.activations if settings.pipeline else "f32",
+        local_copy(checkpoint) if len(layer_counts) > 1 else None,
     )
+
+
+def _layer_counts(config: ModelConfig, settings: EngineSettings, n_ranks: int) -> tuple[int, ...]:
+    """Of each stage; of one stage where every rank has all layers."""
+    if settings.pipeline is None:
+        return (config.n_layers,)
+    n_stages = settings.pipeline.n_stages or n_ranks
+    counts = read_split(settings.pipeline.split, config.n_layers, n_stages)
+    return counts or even_split(config.n_layers, n_stages)
 
 
 def _share(orders: Orders | None, comm: Comm) -> Orders:

@@ -26,11 +26,14 @@ def model_lines(checkpoint: Checkpoint, orders: Orders) -> Iterator[str]:
 
 def slice_lines(shards: Sequence[Shard]) -> Iterator[str]:
     """One a rank; none where one rank has everything."""
-    for shard in shards if len(shards) > 1 else []:
-        yield (
-            f"rank {shard.rank}: query heads {_span(shard.heads)}, KV heads {_span(shard.kv_heads)}, "
-            f"feed-forward columns {_span(shard.hidden)}, vocabulary {_span(shard.vocab)}"
-        )
+    for rank, shard in enumerate(shards if len(shards) > 1 else []):
+        parts = []
+        if not (shard.has_head and shard.layers.start == 0):
+            parts.append(f"layers {_span(shard.layers)}")
+        if shard.n_ranks > 1:
+            parts += [f"query heads {_span(shard.heads)}", f"KV heads {_span(shard.kv_heads)}"]
+            parts += [f"feed-forward columns {_span(shard.hidden)}", f"vocabulary {_span(shard.vocab)}"]
+        yield f"rank {rank}: {', '.join(parts)}"
 
 
 def warning_lines(facts: Sequence[NodeFacts]) -> Iterator[str]:

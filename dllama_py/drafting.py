@@ -39,4 +39,7 @@ def decide_draft(path: Path, weights: str | None, target: Orders) -> Draft:
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, weights if path.is_dir() else None))
     context = min(target.context, config.context_length)
     half_cache = halves_cache(config, kinds, "auto")
-    return Draft(checkpoint, Orders(config, kinds, context, "f32", half_cache, False, target.chunk_rows, 1))
+    orders = Orders(
+        config, kinds, context, "f32", half_cache, False, target.chunk_rows, 1, (config.n_layers,), "f32", None
+    )
+    return Draft(checkpoint, orders)

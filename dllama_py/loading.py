@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from dllama_py.drafting import Draft
-from dllama_py.engine.runner import Runner
+from dllama_py.engine.hops import HOP_KERNELS
 from dllama_py.errors import UsageError
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.formats.checkpoint import Checkpoint
+from dllama_py.formats.identity import open_copy
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.program import Kernel
@@ -26,6 +26,7 @@ from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
 from dllama_py.progress import Progress, Work
 from dllama_py.sharding.distribute import distribute, receive
+from dllama_py.sharding.grid import Grid
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.comm import Comm, SoloComm
@@ -37,9 +38,12 @@ _ROUNDINGS = {"f32": KEEP_F32, "bf16": ROUND_BF16, "q80": ROUND_Q80}
 
 @dataclass(frozen=True, slots=True)
 class LoadedRank:
-    """A rank that can compute. `compile_s`: seconds of compiling, of loading compiled code, or of waiting for it."""
+    """A rank that can compute. `comm`: of the ranks that share its layers. `compile_s`: seconds of compiling, of
+    loading compiled code, or of waiting for it.
+    """
 
     model: RankModel
+    comm: MeteredComm
     weights: Weights
     compile_s: float
 
@@ -48,50 +52,77 @@ class LoadedRank:
 def loaded_rank(
     orders: Orders,
     shards: Sequence[Shard],
-    comm: Comm,
+    world: MeteredComm,
     checkpoint: Checkpoint | None,
     team: Team,
     on_progress: Progress,
 ) -> Iterator[LoadedRank]:
     """Slices to every rank (the root has the checkpoint), then this rank's programs; ends the team at the end."""
     try:
-        yield _load(orders, shards, comm, checkpoint, team, on_progress)
+        yield _load(orders, shards, world, checkpoint, team, on_progress)
     finally:
         team.close()
 
 
-def load_draft(draft: Draft, team: Team, on_progress: Progress) -> Runner:
+def load_draft(draft: Draft, team: Team, on_progress: Progress) -> LoadedRank:
     """The small model that guesses, on this rank alone, with the team of the large one."""
-    comm, shards = MeteredComm(SoloComm()), make_plan(draft.orders.config, 1)
-    rank = _load(draft.orders, shards, comm, draft.checkpoint, team, on_progress)
-    return Runner(rank.model, comm, shards, partial(embedding_rows, draft.checkpoint))
+    world, shards = MeteredComm(SoloComm()), make_plan(draft.orders.config, 1)
+    return _load(draft.orders, shards, world, draft.checkpoint, team, on_progress)
 
 
 def _load(
     orders: Orders,
     shards: Sequence[Shard],
-    comm: Comm,
+    world: MeteredComm,
     checkpoint: Checkpoint | None,
     team: Team,
     on_progress: Progress,
 ) -> LoadedRank:
-    config, shard = orders.config, shards[comm.rank]
-    with agreed(comm):
-        weights, buffers, cache = _reserve(orders, shard, comm.hosts[comm.rank], team.n_threads)
-    rope = shared_tables(config, orders.context, comm)
+    config, shard = orders.config, shards[world.rank]
+    with agreed(world):
+        weights, buffers, cache = _reserve(orders, world.rank, shard, world.hosts[world.rank], team.n_threads)
+    rope = shared_tables(config, orders.context, world)
+    comm = _stage_comm(orders.grid(world.size), world)
     rounding = _ROUNDINGS[orders.exchange]
     layers = Layers(config, weights, buffers, cache, rope, rounding)
     all_reduce = AllReduce(comm.wire, comm, buffers.sum, buffers.n_rows[1:], rounding) if comm.size > 1 else None
-    compile_s = _compile(kernels_of(layers, all_reduce), comm, on_progress)
+    kernels = [*kernels_of(layers, all_reduce), *(HOP_KERNELS if comm.size < world.size else ())]
+    compile_s = _compile(kernels, world, on_progress)
+    _fill(weights, orders, shards, world, checkpoint, on_progress)
+    return LoadedRank(RankModel(layers, buffers, cache, team, all_reduce), comm, weights, compile_s)
+
+
+def _stage_comm(grid: Grid, world: MeteredComm) -> MeteredComm:
+    """Of the ranks that share this one's layers; the world itself if these are all."""
+    ranks = grid.ranks_with(world.rank)
+    return world if len(ranks) == world.size else MeteredComm(world.part(ranks))
+
+
+def _fill(
+    weights: Weights,
+    orders: Orders,
+    shards: Sequence[Shard],
+    world: Comm,
+    checkpoint: Checkpoint | None,
+    on_progress: Progress,
+) -> None:
+    """From the root's file, or from the rank's own if it has the same one and the root's orders speak of it."""
+    own = {world.rank: shards[world.rank]}
     if checkpoint is None:
-        receive(comm, shard, weights, orders.kinds)
-    else:
-        distribute(checkpoint, comm, shards, weights, orders.kinds, on_progress)
-    model = RankModel(layers, buffers, cache, team, all_reduce)
-    return LoadedRank(model, weights, compile_s)
+        copy = open_copy(orders.local) if orders.local else None
+        world.gather(np.array([copy is not None], np.uint8), None)
+        if copy is None:
+            receive(world, shards[world.rank], weights, orders.kinds)
+        else:
+            distribute(copy, world, own, weights, orders.kinds, on_progress)
+        return
+    has_copy = np.zeros((world.size, 1), np.uint8)
+    world.gather(np.zeros(1, np.uint8), list(has_copy))
+    served = own | {rank: shards[rank] for rank in np.flatnonzero(has_copy == 0).tolist()}
+    distribute(checkpoint, world, served, weights, orders.kinds, on_progress)
 
 
-def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
+def _reserve(orders: Orders, rank: int, shard: Shard, host: str, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
     """All memory that grows with the model, before anything is sent. UsageError if it is not to be had."""
     config = orders.config
     try:
@@ -101,7 +132,7 @@ def _reserve(orders: Orders, shard: Shard, host: str, n_threads: int) -> tuple[W
     except (MemoryError, OSError) as error:
         needed = rank_memories(config, [shard], orders.kinds, orders.context, orders.half_cache)[0]
         raise UsageError(
-            f"rank {shard.rank} on {host} needs {needed.total_bytes / 1e9:.1f} GB and cannot have it "
+            f"rank {rank} on {host} needs {needed.total_bytes / 1e9:.1f} GB and cannot have it "
             f"({error or 'out of memory'}); use more ranks, a smaller --max-seq-len or fewer other programs"
         ) from error
 

@@ -1,7 +1,7 @@
 """Whether a model fits its nodes, said before a weight is read: what each needs, what it has, what would fit."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dllama_py.blocks import FloatType
@@ -10,7 +10,8 @@ from dllama_py.formats.tensors import tensor_specs
 from dllama_py.kernels.layout import PAGE
 from dllama_py.model.memory import RankMemory, StepSize, rank_memories
 from dllama_py.orders import Orders
-from dllama_py.sharding.plan import make_plan, rank_counts
+from dllama_py.sharding.grid import even_split, grid_shards
+from dllama_py.sharding.plan import Shard, rank_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,17 @@ def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[N
 
 
 def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int, draft: Orders | None = None) -> list[RankMemory]:
-    shards = make_plan(orders.config, len(facts), orders.replicate_kv)
+    shards = _shards(orders, len(facts))
     step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots)
     needs = rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
     if draft is not None:
         (guest,) = _needs(draft, facts[:1], min(context, draft.config.context_length))
         needs[0] = replace(needs[0], draft_bytes=guest.total_bytes - guest.python_bytes)
     return needs
+
+
+def _shards(orders: Orders, n_ranks: int) -> list[Shard]:
+    return grid_shards(orders.config, orders.grid(n_ranks), orders.replicate_kv)
 
 
 def _lacking(needs: Sequence[RankMemory], facts: Sequence[NodeFacts]) -> int | None:
@@ -151,11 +156,21 @@ def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | No
     """The fewest nodes, each on a host like the smallest of these, that can hold the model; None if none can."""
     smallest = min((node.host_bytes for node in facts if node.host_bytes is not None), default=0)
     n_hosts = len({node.host for node in facts})
-    for n_ranks in rank_counts(orders.config, orders.replicate_kv):
+    for n_ranks, wider in _wider(orders):
         nodes = [NodeFacts(str(rank), facts[0].n_threads, smallest, None) for rank in range(n_ranks)]
-        if n_ranks > n_hosts and _lacking(_needs(orders, nodes, orders.context, draft), nodes) is None:
+        if n_ranks > n_hosts and _lacking(_needs(wider, nodes, orders.context, draft), nodes) is None:
             return n_ranks
     return None
+
+
+def _wider(orders: Orders) -> Iterator[tuple[int, Orders]]:
+    """The numbers of ranks that can share the model in the same topology, and how."""
+    if len(orders.layer_counts) == 1:
+        yield from ((n_ranks, orders) for n_ranks in rank_counts(orders.config, orders.replicate_kv))
+        return
+    n_layers = orders.config.n_layers
+    for n_ranks in range(1, n_layers + 1):
+        yield n_ranks, replace(orders, layer_counts=even_split(n_layers, n_ranks))
 
 
 def _gb(n_bytes: int) -> str:

@@ -7,15 +7,26 @@ DEFAULT_CONTEXT = 4096  # positions
 DEFAULT_CHUNK_ROWS = 64
 
 EXCHANGES = ("f32", "bf16", "q80")
+ACTIVATIONS = ("f32", "bf16", "int8", "int8-row")
+TOPOLOGIES = ("tensor", "pipeline")
 CACHE_TYPES = ("auto", "f32", "f16")
 WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Layers split among stages. `n_stages`: None for one a rank. `split`: how many layers each has, or auto."""
+
+    n_stages: int | None = None
+    split: str = "auto"
+    activations: str = "f32"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """What a user may wish of a run; the same for every request. None: the default of the model or the machine.
 
-    `draft`: a small model that guesses at the root, if any.
+    `draft`: a small model that guesses at the root, if any. `pipeline`: None where all ranks share every layer.
     """
 
     weights: str | None = None
@@ -27,3 +38,4 @@ class EngineSettings:
     chunk_rows: int = DEFAULT_CHUNK_ROWS
     n_slots: int = 1
     draft: Path | None = None
+    pipeline: PipelineSettings | None = None

@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ GB = 1_000_000_000
 def orders(shape: str = "llama3_1_8b_instruct", weights: FloatType = FloatType.Q40, context: int = 4096) -> Orders:
     config = shape_named(shape)
     kinds = tensor_kinds(SyntheticCheckpoint(config, weights), None)
-    return Orders(config, kinds, context, "f32", True, False, 64, 1)
+    return Orders(config, kinds, context, "f32", True, False, 64, 1, (config.n_layers,), "f32", None)
 
 
 def hosts(*free_bytes: int | None) -> list[NodeFacts]:
@@ -131,3 +132,17 @@ def test_without_the_guessing_model_it_would_fit() -> None:
     plan = plan_memory(orders(), facts, orders("qwen3_0.6b"))
     with pytest.raises(UsageError, match=r"rank 0 on host0 needs .*; what would fit: no --draft, or "):
         refuse_what_does_not_fit(plan, orders(), facts, False)
+
+
+def test_a_pipeline_needs_less_on_each_rank_the_more_there_are() -> None:
+    wish = orders()
+    four = [node.needs for node in plan_memory(replace(wish, layer_counts=(8, 8, 8, 8)), hosts(*[8 * GB] * 4)).nodes]
+    one = plan_memory(wish, hosts(8 * GB)).nodes[0].needs
+    assert [need.cache_bytes for need in four] == [one.cache_bytes // 4] * 4
+    assert [need.weights_bytes for need in four[:3]] == [four[0].weights_bytes] * 3
+    assert sum(need.weights_bytes for need in four) == one.weights_bytes
+
+
+def test_a_pipeline_that_does_not_fit_may_be_longer() -> None:
+    wish = replace(orders(), layer_counts=(16, 16))
+    assert "3 nodes on hosts of their own" in refusal(wish, hosts(int(2.5 * GB), int(2.5 * GB)))

@@ -11,7 +11,16 @@ from dllama_py.cluster.registry import last_model
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
-from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES, EngineSettings
+from dllama_py.settings import (
+    ACTIVATIONS,
+    CACHE_TYPES,
+    DEFAULT_CHUNK_ROWS,
+    EXCHANGES,
+    TOPOLOGIES,
+    WEIGHT_TYPES,
+    EngineSettings,
+    PipelineSettings,
+)
 from dllama_py.transport.environment import launched_rank
 
 if TYPE_CHECKING:
@@ -65,6 +74,23 @@ def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = pos
     group.add_argument(
         "--kv-cache-type", choices=CACHE_TYPES, default="auto", help="auto: f32 for f32 weights, else f16"
     )
+    group.add_argument(
+        "--topology",
+        choices=TOPOLOGIES,
+        help="tensor: all nodes share every layer (default); pipeline: each node has some of the layers",
+    )
+    group.add_argument(
+        "--stages", type=positive, metavar="N", help="of a pipeline (default: one a node); nodes of a stage share it"
+    )
+    group.add_argument(
+        "--split",
+        default="auto",
+        metavar="HOW",
+        help="layers of each stage as 12,8,8, ratios as 6:4, or auto (default)",
+    )
+    group.add_argument(
+        "--activations", choices=ACTIVATIONS, help="encoding of what stages send each other (default: f32)"
+    )
     group.add_argument("--replicate-kv", action="store_true", help="allow more nodes than KV heads")
     group.add_argument(
         "--chunk", type=positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
@@ -108,7 +134,19 @@ def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
         cache_type=arguments.kv_cache_type,
         replicate_kv=arguments.replicate_kv,
         chunk_rows=arguments.chunk,
+        pipeline=_pipeline_settings(arguments),
     )
+
+
+def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None:
+    """None: the tensor topology. --stages says pipeline by itself."""
+    topology = arguments.topology or ("pipeline" if arguments.stages else "tensor")
+    if topology == "pipeline":
+        return PipelineSettings(arguments.stages, arguments.split, arguments.activations or "f32")
+    for option, value in (("--split", arguments.split), ("--activations", arguments.activations)):
+        if value not in (None, "auto"):
+            raise UsageError(f"{option} {value} is for pipelines; add --topology pipeline or leave it out")
+    return None
 
 
 def sampler_settings(arguments: argparse.Namespace) -> SamplerSettings:

@@ -125,7 +125,7 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "text": record.text,
         "finish_reason": record.finish,
         "ids_sha256": hashlib.sha256(",".join(map(str, record.ids)).encode()).hexdigest(),
-        "topology": "tensor",
+        "topology": engine.orders.grid(len(engine.ranks)).topology,
         "nodes": len(engine.ranks),
         "threads": engine.threads.n_threads,
         "ttft_s": record.first_token_s,

@@ -1,7 +1,12 @@
-"""From prompt ids to generated ids: the one token loop. Knows no text."""
+"""From prompt ids to generated ids: the one token loop. Knows no text.
+
+The loop itself computes nothing: it says what work is next and is given the result. So one sequence may have every step
+for itself (`generate`), or many may share steps (together.py).
+"""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from dllama_py.engine.collector import paused_collector
@@ -9,7 +14,7 @@ from dllama_py.engine.cost import FREE
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating
-from dllama_py.engine.step import StepCost, StepResult
+from dllama_py.engine.step import StepCost, StepResult, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,10 @@ class Token:
     at_s: float
 
 
+Event = PromptChunk | Token
+Loop = Generator[Work | Event, StepResult | None, None]
+
+
 def generate(
     sequence: CachedSequence,
     prompt: Sequence[int],
@@ -39,15 +48,35 @@ def generate(
     n_tokens: int,
     n_vocab: int,
     speculation: Speculating = NO_SPECULATION,
-) -> Iterator[PromptChunk | Token]:
+) -> Iterator[Event]:
     """Computes the prompt, then up to `n_tokens` ids, as many as the context has room for.
 
     `n_vocab`: ids below it may be sampled. `speculation` makes steps of several ids, which are the same ids. The
     caller stops at end tokens by ending the iteration.
     """
+    with closing(token_loop(sequence, prompt, settings, n_tokens, n_vocab, speculation)) as loop:
+        item = next(loop, None)
+        while item is not None:
+            if isinstance(item, Work):
+                item = loop.send(sequence.runner.forward(item))
+            else:
+                yield item
+                item = next(loop, None)
+
+
+def token_loop(
+    sequence: CachedSequence,
+    prompt: Sequence[int],
+    settings: SamplerSettings,
+    n_tokens: int,
+    n_vocab: int,
+    speculation: Speculating = NO_SPECULATION,
+) -> Loop:
+    """As `generate`, but whoever runs it computes the work that it yields, and sends the result."""
     ask = settings.ask(n_vocab)
     reused = sequence.start(prompt)
-    for step in sequence.feed(prompt[reused:], ask=ask):
+    for work in sequence.chunks(prompt[reused:], ask=ask):
+        step = yield from _computed(work)
         yield PromptChunk(step.cost, reused)
     speculation.start(prompt)
     with paused_collector():
@@ -61,8 +90,14 @@ def generate(
                     return
                 speculation.add(token.id)
             drafted = speculation.draft(min(n_left - 1, sequence.most_drafted))
-            step = sequence.check(token.id, drafted, ask)
+            step = yield from _computed(sequence.check(token.id, drafted, ask))
             speculation.spent(step.cost)
+
+
+def _computed(work: Work) -> Generator[Work, StepResult | None, StepResult]:
+    result = yield work
+    assert result is not None, "a loop is sent what became of its work"
+    return result
 
 
 def _drawn(

@@ -1,29 +1,30 @@
 """Measures what a piece of work at the root costs."""
 
 import time
+from collections.abc import Callable
 
 from dllama_py.engine.cost import StepCost
 from dllama_py.model.rank_model import RankModel
-from dllama_py.transport.metered import MeteredComm
+from dllama_py.transport.metered import Traffic
 
 
 class Meter:
-    """Runs from its making on."""
+    """Runs from its making on. `traffic`: tells the root's messages so far."""
 
-    def __init__(self, model: RankModel, comm: MeteredComm) -> None:
+    def __init__(self, model: RankModel, traffic: Callable[[], Traffic]) -> None:
         self._started_s = time.perf_counter()
         self._model = model
-        self._comm = comm
-        self._traffic = comm.traffic
+        self._traffic = traffic
+        self._traffic_before = traffic()
         self._kernel_seconds = model.kernel_seconds
 
-    def cost(self, n_rows: int) -> StepCost:
-        """Of so many rows, so far."""
-        spent = self._comm.traffic - self._traffic
+    def cost(self, n_rows: int, elsewhere_s: float = 0.0) -> StepCost:
+        """Of so many rows, so far. `elsewhere_s`: in which other stages computed while the root waited for them."""
+        spent = self._traffic() - self._traffic_before
         return StepCost(
             time.perf_counter() - self._started_s,
-            self._model.kernel_seconds - self._kernel_seconds,
-            spent.seconds,
+            self._model.kernel_seconds - self._kernel_seconds + elsewhere_s,
+            max(spent.seconds - elsewhere_s, 0.0),
             spent.sent_bytes,
             spent.received_bytes,
             n_rows,

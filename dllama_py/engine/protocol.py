@@ -1,7 +1,8 @@
-"""What the root tells the other ranks: a header of words, and for a step its rows.
+"""What a leader tells the ranks that share its layers: a header of words, and for a step its rows.
 
-The header comes in a message of always the same length, since a rank must know what it waits for. It has room for the
-rows of a step that decodes one token; those of longer steps follow in a message of their own.
+The root leads the first stage and tells the leaders of the others the same, stage by stage (pipeline.py). The header
+comes in a message of always the same length, since a rank must know what it waits for. It has room for the rows of a
+step that decodes one token; those of longer steps follow in a message of their own.
 """
 
 from enum import IntEnum
@@ -15,6 +16,7 @@ from dllama_py.model.rank_model import Step
 
 HEADER_WORDS = 8
 
+Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
@@ -26,10 +28,12 @@ class Message(IntEnum):
     CUT = 2  # slot, length: its positions from there on are forgotten
     REPORT = 3  # every rank tells its memory
     READ = 4  # all ranks read memory at once and tell their rates
-    LOGITS = 5  # number of a wanted row of the last step: every rank sends all its logits
-    DRAW = 6  # number of a wanted row, share of the vocabulary, part and temperature as bits: its owner draws
+    LOGITS = 5  # number of a wanted row, steps since: every rank sends all its logits
+    DRAW = 6  # number, steps since, share of the vocabulary, part and temperature as bits: its owner draws
     HASH_ALL = 7  # every step is hashed from now on
     HASHES = 8  # rows, 1 for the leaves: every rank sends its hashes of the last step
+    ANSWER = 9  # to the root, never from it: of a step
+    MORE = 10  # to the root: what LOGITS or DRAW asked for
 
 
 class Broadcasting(Protocol):
@@ -44,7 +48,7 @@ class Broadcasting(Protocol):
 
 
 class Mail:
-    """One rank's end: the root tells, the others hear. `max_rows`: of a step; `width`: floats of an embedded row."""
+    """One rank's end: the leader tells, the others hear. `max_rows`: of a step; `width`: floats of a row."""
 
     def __init__(self, comm: Broadcasting, max_rows: int, width: int) -> None:
         self._comm = comm
@@ -60,56 +64,66 @@ class Mail:
             self._header[: 1 + len(words)] = kind, *words
             self._comm.broadcast_idle(self._first)
 
-    def tell_step(self, step: Step, embedded: Floats) -> None:
-        """embedded: float32 [T, D], the rows' embeddings."""
+    def tell_step(self, step: Step, x: Floats) -> None:
+        """x: float32 [T, D], what the layers begin with."""
         if self._is_alone:
             return
         n_rows, n_wanted = len(step.slots), len(step.wanted)
         message = self._step_message(n_rows, n_wanted)
         words, floats = _views(message, n_rows, n_wanted)
-        words[: len(words) - n_wanted] = [*step.slots, *step.positions, *step.wanted, *step.n_tokens]
-        words[len(words) - n_wanted :].view(np.float64)[:] = step.inverse_temperatures
-        floats[:] = embedded.reshape(-1)
+        write_step(words, step)
+        floats[:] = x.reshape(-1)
         self.tell(Message.FORWARD, n_rows, n_wanted, step.n_candidates)
         if not _is_short(n_rows, n_wanted):
             self._comm.broadcast(message)
 
     def hear(self) -> tuple[Message, list[int]]:
-        """The next message of the root: its kind and its words."""
+        """The next message of the leader: its kind and its words."""
         self._comm.broadcast_idle(self._first)
         kind, *words = self._header.tolist()
         return Message(kind), words
 
     def hear_step(self, n_rows: int, n_wanted: int, n_candidates: int) -> tuple[Step, Floats]:
-        """The step that was announced, and its embedded rows [T, D]; valid until the next message."""
+        """The step that was announced, and its rows [T, D]; valid until the next message."""
         message = self._step_message(n_rows, n_wanted)
         if not _is_short(n_rows, n_wanted):
             self._comm.broadcast(message)
         words, floats = _views(message, n_rows, n_wanted)
-        inverse = words[len(words) - n_wanted :].view(np.float64).tolist()
-        values = words.tolist()
-        slots, positions, of_wanted = values[:n_rows], values[n_rows : 2 * n_rows], values[2 * n_rows :]
-        step = Step(slots, positions, of_wanted[:n_wanted], n_candidates, of_wanted[n_wanted : 2 * n_wanted], inverse)
-        return step, floats.reshape(n_rows, self._width)
+        return read_step(words, n_rows, n_wanted, n_candidates), floats.reshape(n_rows, self._width)
 
     def _step_message(self, n_rows: int, n_wanted: int) -> Bytes:
         buffer = self._first[8 * HEADER_WORDS :] if _is_short(n_rows, n_wanted) else self._second
         return buffer[: _step_bytes(n_rows, n_wanted, self._width)]
 
 
+def write_step(words: Words, step: Step) -> None:
+    """Slots and positions of the rows; numbers, tokens and inverse temperatures of the wanted ones."""
+    n_wanted = len(step.wanted)
+    words[: len(words) - n_wanted] = [*step.slots, *step.positions, *step.wanted, *step.n_tokens]
+    words[len(words) - n_wanted :].view(np.float64)[:] = step.inverse_temperatures
+
+
+def read_step(words: Words, n_rows: int, n_wanted: int, n_candidates: int) -> Step:
+    """What `write_step` has written."""
+    inverse = words[len(words) - n_wanted :].view(np.float64).tolist()
+    values = words.tolist()
+    slots, positions, of_wanted = values[:n_rows], values[n_rows : 2 * n_rows], values[2 * n_rows :]
+    return Step(slots, positions, of_wanted[:n_wanted], n_candidates, of_wanted[n_wanted : 2 * n_wanted], inverse)
+
+
+def n_step_words(n_rows: int, n_wanted: int) -> int:
+    """Words of a step: slot and position of each row; number, tokens and inverse temperature of each wanted one."""
+    return 2 * n_rows + 3 * n_wanted
+
+
 def _is_short(n_rows: int, n_wanted: int) -> bool:
     return n_rows == 1 and n_wanted <= 1
 
 
-def _n_words(n_rows: int, n_wanted: int) -> int:
-    """Slot and position of each row; number, tokens and inverse temperature of each wanted one."""
-    return 2 * n_rows + 3 * n_wanted
-
-
 def _step_bytes(n_rows: int, n_wanted: int, width: int) -> int:
-    return 8 * _n_words(n_rows, n_wanted) + 4 * n_rows * width
+    return 8 * n_step_words(n_rows, n_wanted) + 4 * n_rows * width
 
 
-def _views(message: Bytes, n_rows: int, n_wanted: int) -> tuple[NDArray[np.int64], Floats]:
-    end = 8 * _n_words(n_rows, n_wanted)
+def _views(message: Bytes, n_rows: int, n_wanted: int) -> tuple[Words, Floats]:
+    end = 8 * n_step_words(n_rows, n_wanted)
     return message[:end].view(np.int64), message[end:].view(np.float32)

@@ -1,4 +1,6 @@
-"""One rank's part of what the last step found out about its wanted rows."""
+"""One rank's part of what a step found out about its wanted rows."""
+
+from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,24 +10,35 @@ from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import RankModel
 from dllama_py.sharding.plan import Shard
 
+Step = tuple[Floats, NDArray[np.int64]]  # of its wanted rows the logits, and below which id these may be chosen
+
 
 class RankLogits:
-    """Views of the model's buffers: valid until the next step."""
+    """Views of the model's buffers, valid until the next step; and copies of the `n_kept` steps before it."""
 
-    def __init__(self, model: RankModel, shard: Shard) -> None:
+    def __init__(self, model: RankModel, shard: Shard, n_kept: int = 0) -> None:
         self._buffers = model.buffers
         self._vocab = shard.vocab
         self._shares = shard.vocab_shares(model.config)
         self._first_share = shard.rank * shard.n_leaves
+        self._kept: deque[Step] = deque(maxlen=n_kept)
+        self.most_candidates = model.buffers.candidates.size
 
     @property
     def n_shares(self) -> int:
         """Of the vocabulary, on this rank."""
         return len(self._shares) - 1
 
-    def rows(self, n_rows: int) -> Floats:
-        """float32 [W, columns of the vocabulary here]."""
-        return self._buffers.logits[:n_rows, : len(self._vocab)]
+    def keep(self) -> None:
+        """Before a step: the last one may be looked at later."""
+        if self._kept.maxlen:
+            n_wanted = int(self._buffers.n_wanted[1])
+            logits, n_tokens = self._step(0)
+            self._kept.append((logits[:n_wanted].copy(), n_tokens[:n_wanted].copy()))
+
+    def rows(self, n_rows: int, age: int = 0) -> Floats:
+        """float32 [W, columns of the vocabulary here]. `age`: of the step, how many have run since."""
+        return self._step(age)[0][:n_rows, : len(self._vocab)]
 
     def candidates(self, n_rows: int, n_candidates: int) -> NDArray[np.int64]:
         """int64 [W, C + 2 * shares]: keys, then two float64 of each share, as the kernels leave them."""
@@ -36,9 +49,13 @@ class RankLogits:
         """The rank that holds a share of the vocabulary."""
         return share // self.n_shares
 
-    def draw(self, row: int, share: int, part: float, temperature: float) -> int:
+    def draw(self, row: int, share: int, part: float, temperature: float, age: int = 0) -> int:
         """The id at which the running sum over one of this rank's shares exceeds that part of it."""
+        logits, n_tokens = self._step(age)
         own = share - self._first_share
-        n_columns = int(self._buffers.n_tokens[row]) - self._vocab.start
+        n_columns = int(n_tokens[row]) - self._vocab.start
         start, stop = self._shares[own], min(self._shares[own + 1], n_columns)
-        return self._vocab.start + start + draw_within(self._buffers.logits[row, start:stop], part, temperature)
+        return self._vocab.start + start + draw_within(logits[row, start:stop], part, temperature)
+
+    def _step(self, age: int) -> Step:
+        return self._kept[-age] if age else (self._buffers.logits, self._buffers.n_tokens)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from dllama_py.engine.scores import Ask
-from dllama_py.engine.step import Row, StepResult
+from dllama_py.engine.step import Row, StepResult, Work
 from dllama_py.errors import UsageError
 
 
@@ -18,7 +18,7 @@ class Steps(Protocol):
     max_rows: int
     context: int
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult: ...
+    def forward(self, work: Work, /) -> StepResult: ...
 
     def cut(self, slot: int, length: int, /) -> None: ...
 
@@ -27,7 +27,7 @@ class CachedSequence:
     """Feeds ids to a slot; a prompt that begins like what is cached computes only the rest."""
 
     def __init__(self, runner: Steps, slot: int, chunk_rows: int | None = None) -> None:
-        self._runner = runner
+        self.runner = runner
         self._slot = slot
         self._chunk_rows = min(chunk_rows or runner.max_rows, runner.max_rows)
         self.ids: list[int] = []
@@ -39,9 +39,9 @@ class CachedSequence:
         """
         if not prompt:
             raise UsageError("the prompt is empty; give at least one token")
-        if len(prompt) > self._runner.context:
+        if len(prompt) > self.runner.context:
             raise UsageError(
-                f"the prompt has {len(prompt)} tokens, the context {self._runner.context}; "
+                f"the prompt has {len(prompt)} tokens, the context {self.runner.context}; "
                 "shorten it or raise --max-seq-len"
             )
         reused = 0
@@ -52,37 +52,39 @@ class CachedSequence:
 
     def cut(self, length: int) -> None:
         """Forgets the ids from a place on."""
-        self._runner.cut(self._slot, length)
+        self.runner.cut(self._slot, length)
         del self.ids[length:]
 
     @property
     def room(self) -> int:
         """Positions left in the context."""
-        return self._runner.context - len(self.ids)
+        return self.runner.context - len(self.ids)
 
     def feed(self, ids: Sequence[int], want_all: bool = False, ask: Ask | None = None) -> Iterator[StepResult]:
-        """Computes ids in chunks. Wanted are all rows if `want_all`, else the very last id's alone.
+        """Computes ids in chunks, as `chunks` has them."""
+        for work in self.chunks(ids, want_all, ask):
+            yield self.runner.forward(work)
 
-        Of a wanted row come its logits, or with `ask` its scores; chunks in which none is wanted come without either.
+    def chunks(self, ids: Sequence[int], want_all: bool = False, ask: Ask | None = None) -> Iterator[Work]:
+        """The next ids, in chunks that are computed one after the other. Wanted are all rows if `want_all`, else the
+        very last id's alone: its logits, or with `ask` its scores.
         """
         for start in range(0, len(ids), self._chunk_rows):
             chunk = ids[start : start + self._chunk_rows]
             rows = [Row(token, self._slot, len(self.ids) + i) for i, token in enumerate(chunk)]
             is_last = start + len(chunk) == len(ids)
             wanted = range(len(chunk)) if want_all else range(len(chunk) - 1, len(chunk)) if is_last else range(0)
-            done = self._runner.forward(rows, wanted, [ask] * len(wanted) if ask else ())
             self.ids += chunk
-            yield done
+            yield Work(rows, wanted, [ask] * len(wanted) if ask else ())
 
-    def check(self, id: int, drafted: Sequence[int], ask: Ask) -> StepResult:
-        """Computes the next id and, in the same step, ids that may follow it; scores of all of them.
+    def check(self, id: int, drafted: Sequence[int], ask: Ask) -> Work:
+        """The next id and, in the same step, ids that may follow it; scores of all of them are wanted.
 
         The drafted ids are not held before they are confirmed, one by one.
         """
         rows = [Row(each, self._slot, len(self.ids) + i) for i, each in enumerate((id, *drafted))]
-        done = self._runner.forward(rows, range(len(rows)), [ask] * len(rows))
         self.ids.append(id)
-        return done
+        return Work(rows, range(len(rows)), [ask] * len(rows))
 
     def confirm(self, id: int) -> None:
         """The next drafted id of the last step was right: it is held."""
@@ -91,4 +93,4 @@ class CachedSequence:
     @property
     def most_drafted(self) -> int:
         """How many ids a step has room for, in its rows and in the context, behind the next one."""
-        return min(self._runner.max_rows, self.room) - 1
+        return min(self.runner.max_rows, self.room) - 1

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.engine.cost import StepCost as StepCost
-from dllama_py.engine.scores import Scores
+from dllama_py.engine.scores import Ask, Scores
 
 Floats = NDArray[np.float32]
 
@@ -19,6 +19,17 @@ class Row:
     id: int
     slot: int
     position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Rows that one step is to compute, and the numbers of those of which something is wanted: scores where there is
+    an ask for each, else logits. Rows of one slot stand together and continue what the slot holds.
+    """
+
+    rows: Sequence[Row]
+    wanted: Sequence[int] = ()
+    asks: Sequence[Ask] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,11 @@ class Checkpoint(Protocol):
         """Whether the head is the embedding table, stored once."""
         ...
 
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """Where the weights lie."""
+        ...
+
     def float_type(self, spec: TensorSpec) -> FloatType:
         """The type that `read` delivers for this tensor."""
         ...

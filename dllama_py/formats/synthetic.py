@@ -15,6 +15,7 @@ import numpy as np
 from dllama_py.blocks import BLOCK, Bytes, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
+from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.model_file import stored_type
 from dllama_py.formats.random_blocks import random_blocks
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
@@ -31,6 +32,7 @@ class SyntheticCheckpoint:
 
     omitted: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    files: tuple[MappedFile, ...] = ()
     is_tied = False
     file_bytes = 0
 

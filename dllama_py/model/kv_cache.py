@@ -33,6 +33,7 @@ class KvCache:
         self._n_pages = [0] * n_slots
         page_bytes = len(shard.kv_heads) * config.head_width * PAGE * (2 if half else 4)
         self._first_layer = shard.layers.start
+        self._n_parts = max(len(shard.layers), 1)  # of a page; a rank without layers counts its pages all the same
         shape = (n_slots * pages_per_slot, len(shard.layers), page_bytes)
         self._keys = _zeros(shape)  # a layer's part of a page: [kv heads, 4, E, 16]
         self._values = _zeros(shape)  # [kv heads, 64, E]
@@ -63,7 +64,7 @@ class KvCache:
         if position >= self.context:
             raise UsageError(f"position {position} is beyond the context of {self.context} (--max-seq-len)")
         while self._n_pages[slot] <= position // PAGE:
-            self._tables[slot, self._n_pages[slot]] = self._free.pop() * self._keys.shape[1]
+            self._tables[slot, self._n_pages[slot]] = self._free.pop() * self._n_parts
             self._n_pages[slot] += 1
 
     def cut(self, slot: int, length: int) -> None:
@@ -71,7 +72,7 @@ class KvCache:
         keep = -(-length // PAGE)
         while self._n_pages[slot] > keep:
             self._n_pages[slot] -= 1
-            self._free.append(int(self._tables[slot, self._n_pages[slot]]) // self._keys.shape[1])
+            self._free.append(int(self._tables[slot, self._n_pages[slot]]) // self._n_parts)
             self._tables[slot, self._n_pages[slot]] = NO_PAGE
 
 

@@ -4,7 +4,7 @@ Root and ranks go through the same loop over `tensor_specs` and chunks of rows, 
 travels: who gets which bytes follows from the plan. Neither side ever holds more than a chunk beside its slices.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -27,18 +27,23 @@ CHUNK_ELEMENTS = 4 << 20
 def distribute(
     checkpoint: Checkpoint,
     comm: Comm,
-    shards: Sequence[Shard],
+    shards: Mapping[int, Shard],
     weights: Weights,
     kinds: dict[str, FloatType],
     on_progress: Progress,
 ) -> None:
-    """At the root: every rank's slices leave in file order, its own into `weights`."""
+    """At the root: the slices of these ranks leave in file order, its own into `weights`.
+
+    Also on any rank that has the model itself, with its own shard alone.
+    """
     config = checkpoint.config
-    work, done = Work("loading weights", _stored_bytes(config, kinds)), 0
+    work, done = Work("loading weights", _stored_bytes(config, shards, kinds)), 0
     for spec, start, stop in _chunks(config):
+        if not any(is_held(spec, shard) for shard in shards.values()):
+            continue
         kind = kinds[spec.name]
         stored = _stored(checkpoint, spec, start, stop, kind)
-        for rank, shard in enumerate(shards):
+        for rank, shard in shards.items():
             if not is_held(spec, shard):
                 continue
             piece = piece_of(spec, shard, config)
@@ -71,11 +76,11 @@ def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatTy
             weights.put(spec, rows.start - piece.rows.start, block)
 
 
-def _stored_bytes(config: ModelConfig, kinds: dict[str, FloatType]) -> int:
-    """Of all distributed tensors together, rows in whole blocks."""
+def _stored_bytes(config: ModelConfig, shards: Mapping[int, Shard], kinds: dict[str, FloatType]) -> int:
+    """Of all tensors that these ranks hold, rows in whole blocks."""
     total = 0
     for spec in tensor_specs(config):
-        if spec.cut is not Cut.ROOT:
+        if any(is_held(spec, shard) for shard in shards.values()):
             n_rows, n_columns = spec.matrix_shape
             total += n_rows * file_bytes(kinds[spec.name], range(-(-n_columns // BLOCK))).stop
     return total

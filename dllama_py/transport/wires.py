@@ -34,7 +34,9 @@ def make_wire(
     for word, name in FUNCTIONS.items():
         words[word] = address_of(getattr(library, name))
     for word, handle in handles.items():
-        words[word] = handle
+        words[word] = ctypes.c_int64(
+            handle
+        ).value  # those of MPICH are signed 32-bit numbers told as unsigned 64-bit ones
     words[WireWord.LOOK_ROUND] = address_of(callback)
 
     def explained() -> BaseException:

@@ -17,7 +17,7 @@ from dllama_py.boot import Engine
 from dllama_py.cli.measuring import some_prompt
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.step import Row
+from dllama_py.engine.step import Row, Work
 from dllama_py.kernels.matmul import Product
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.work import HALF_CACHE
@@ -108,7 +108,7 @@ def timed(engine: Engine, programs: dict[str, Program], n_positions: int, n_toke
             runner.cut(0, position)
             runner.model._plain = (programs[name],) * 2
             started = time.perf_counter()
-            runner.forward([Row(ids[position], 0, position)], [0], [ask])
+            runner.forward(Work([Row(ids[position], 0, position)], [0], [ask]))
             seconds[name].append(time.perf_counter() - started)
     return seconds
 

@@ -12,7 +12,7 @@ from dllama_py.engine.generate import Token, generate
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.scores import Ask
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.step import Row
+from dllama_py.engine.step import Row, Work
 from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import own_folder
 from tests.support.engines import engine_on, logits_of
@@ -72,7 +72,7 @@ def test_scores_are_those_of_the_logits(comm: Comm, model: Path) -> None:
         asks = [settings.ask(N_TOKENS) for settings in WISHES]
         engine.runner.cut(0, 0)
         rows = [Row(token, 0, position) for position, token in enumerate(PROMPT)]
-        step = engine.runner.forward(rows, range(len(asks)), asks)
+        step = engine.runner.forward(Work(rows, range(len(asks)), asks))
         assert step.logits.shape == (0, 320)
         for row, ask, scores, settings in zip(logits, asks, step.scores, WISHES, strict=False):
             expected = scores_of(row, ask)

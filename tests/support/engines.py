@@ -12,7 +12,7 @@ from dllama_py.boot import Engine, open_engine
 from dllama_py.engine.generate import Token, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.step import Row
+from dllama_py.engine.step import Row, Work
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.comm import Comm, SoloComm
@@ -65,7 +65,7 @@ def in_batches(
             done[slot] += n_rows
             if n_rows:
                 wanted[len(rows) - 1] = slot, done[slot] - 1
-        logits = engine.runner.forward(rows, list(wanted)).logits
+        logits = engine.runner.forward(Work(rows, list(wanted))).logits
         for row, (slot, position) in zip(logits, wanted.values(), strict=True):
             found[slot][position] = row
     return found

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dllama_py.engine.scores import Ask
-from dllama_py.engine.step import Row, StepCost, StepResult
+from dllama_py.engine.step import StepCost, StepResult, Work
 from tests.support.known import scores_of
 
 N_VOCAB = 8
@@ -29,7 +28,8 @@ class RememberingRunner:
         self._noise = noise
         self._cache: list[int] = []
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult:
+    def forward(self, work: Work, /) -> StepResult:
+        rows, wanted, asks = work.rows, work.wanted, work.asks
         assert len(rows) <= self.max_rows
         for row in rows:
             assert row.position <= len(self._cache), "a hole"

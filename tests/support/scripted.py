@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dllama_py.engine.scores import Ask
-from dllama_py.engine.step import Row, StepCost, StepResult
+from dllama_py.engine.step import Row, StepCost, StepResult, Work
 from tests.support.known import scores_of
 
 
@@ -23,7 +22,8 @@ class ScriptedRunner:
         self._n_vocab = n_vocab
         self._first = prompt_length - 1
 
-    def forward(self, rows: Sequence[Row], wanted: Sequence[int], asks: Sequence[Ask] = (), /) -> StepResult:
+    def forward(self, work: Work, /) -> StepResult:
+        rows, wanted, asks = work.rows, work.wanted, work.asks
         self.steps.append(list(rows))
         logits = np.zeros((len(wanted), self._n_vocab), np.float32)
         for i, number in enumerate(wanted):

@@ -1,0 +1,73 @@
+"""What each rank does once it is loaded: the root runs steps, leaders of other stages lead, all others follow."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from dllama_py.engine.follower import serve
+from dllama_py.engine.hops import Hops
+from dllama_py.engine.pipeline import Chain, lead
+from dllama_py.engine.runner import Runner
+from dllama_py.engine.stage import Stage
+from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.kernels.team import Team
+from dllama_py.loading import LoadedRank
+from dllama_py.orders import Orders
+from dllama_py.sharding.grid import Grid
+from dllama_py.sharding.plan import Shard
+from dllama_py.transport.metered import MeteredComm
+
+
+@contextmanager
+def take_role(
+    rank: LoadedRank,
+    team: Team,
+    orders: Orders,
+    shards: Sequence[Shard],
+    world: MeteredComm,
+    checkpoint: Checkpoint | None,
+) -> Iterator[Runner | None]:
+    """At the root a Runner, which is stopped in the end; on the others None, once it was."""
+    grid = orders.grid(world.size)
+    n_kept = len(grid.stages) - 1  # steps that overtake an answer on its way
+    if rank.comm.rank:
+        serve(rank.model, world, rank.comm, shards[world.rank], n_kept)
+        yield None
+        return
+    stage = Stage(rank.model, rank.comm, [shards[other] for other in grid.ranks_with(world.rank)], n_kept)
+    hops = Hops(world, team, rank.model, orders.activations, len(grid.stages), len(grid.stages[-1].ranks))
+    if checkpoint is None:
+        _lead(stage, world, grid, hops)
+        yield None
+    else:
+        chain = _chain(grid, hops) if len(grid.stages) > 1 else None
+        idle = [hops.onward(other) for other in grid.idle]
+        runner = Runner(stage, world, partial(embedding_rows, checkpoint), chain, idle)
+        yield runner
+        runner.stop()
+    hops.close()
+
+
+def run_alone(rank: LoadedRank, checkpoint: Checkpoint) -> Runner:
+    """Of a model that this rank has to itself."""
+    stage = Stage(rank.model, rank.comm, [rank.weights.shard], n_kept=0)
+    return Runner(stage, rank.comm, partial(embedding_rows, checkpoint), None, ())
+
+
+def _chain(grid: Grid, hops: Hops) -> Chain:
+    """The stages behind the root's."""
+    last = grid.stages[-1]
+    return Chain(hops.onward(grid.stages[1].leader), hops.answers(last.leader), len(grid.stages), len(last.ranks))
+
+
+def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops) -> None:
+    """An idle rank hears the root alone."""
+    number = grid.number_of(world.rank)
+    if number is None:
+        lead(stage, world, hops.arriving(0), None, None)
+        return
+    arriving = hops.arriving(grid.stages[number - 1].leader)
+    if number == len(grid.stages) - 1:
+        lead(stage, world, arriving, None, hops.answering(0))
+    else:
+        lead(stage, world, arriving, hops.onward(grid.stages[number + 1].leader), None)
