@@ -13,9 +13,9 @@ from tests.support.threads import run_ranks
 IDS = [(29 * i * i + 11 * i + 5) % 300 for i in range(70)]
 
 
-@pytest.mark.parametrize("exchange", ["f32", "q80"])
-def test_any_number_of_ranks_gives_the_bits_of_one(tmp_path: Path, exchange: str) -> None:
-    model = own_folder(tmp_path / "model", "tiny-qwen3", distinct=True)
+@pytest.mark.parametrize(("name", "exchange"), [("tiny-qwen3", "f32"), ("tiny-qwen3", "q80"), ("tiny-qwen2moe", "f32")])
+def test_any_number_of_ranks_gives_the_bits_of_one(tmp_path: Path, name: str, exchange: str) -> None:
+    model = own_folder(tmp_path / "model", name, distinct=True)
     (alone,) = solo_logits(model, [IDS], exchange=exchange)
 
     def work(comm: Comm) -> Logits | None:

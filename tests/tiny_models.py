@@ -13,7 +13,7 @@ import numpy as np
 from tests.golden.make_tiny_hf import COMMON, bf16, uniform
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
-_QWEN2 = COMMON | {"head_dim": 32, "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
+_QWEN2 = COMMON | {"head_dim": 16, "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
 MODELS: dict[str, dict[str, Any]] = {
     "tiny-mixtral": COMMON
     | {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "head_dim": 32, "rope_theta": 1e6}

@@ -14,7 +14,7 @@ from dllama_py.config import Arch
 from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
-from dllama_py.rope_scaling import Llama3Scaling
+from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling, yarn_magnitude
 from tests.checkpoints import add_gguf_tensor, finish_gguf, own_folder, tiny_gguf
 
 
@@ -67,6 +67,42 @@ def test_facts(tmp_path):
     assert (config.arch, config.width, config.n_layers, config.n_heads, config.n_kv_heads) == (Arch.QWEN3, 128, 2, 8, 4)
     assert (config.head_width, config.ffn_width, config.vocab_size, config.context_length) == (32, 256, 320, 512)
     assert (config.norm_epsilon, config.rope_theta, config.rope_scaling, config.rope_factors) == (1e-6, 1e6, None, None)
+
+
+def test_facts_of_mixtures(tmp_path):
+    mixtral = open_checkpoint(tiny_gguf(tmp_path / "a", "tiny-mixtral")).config
+    assert (mixtral.arch, mixtral.n_experts, mixtral.n_active_experts) == (Arch.MIXTRAL, 8, 2)
+    assert (mixtral.expert_width, mixtral.shared_width, mixtral.weighs_all_experts) == (256, 0, False)
+    qwen2 = open_checkpoint(tiny_gguf(tmp_path / "b", "tiny-qwen2moe")).config
+    assert (qwen2.arch, qwen2.n_experts, qwen2.n_active_experts, qwen2.has_qkv_bias) == (Arch.QWEN2_MOE, 12, 4, True)
+    assert (qwen2.expert_width, qwen2.shared_width, qwen2.weighs_all_experts) == (64, 160, True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "scaling"),
+    [
+        ({"rope__scaling__type": "none", "rope__scaling__factor": 4.0}, None),
+        ({"rope__scaling__factor": 4.0}, LinearScaling(4.0)),
+        ({"rope__scale_linear": 4.0}, LinearScaling(4.0)),
+        ({"rope__scaling__type": "linear", "rope__scaling__factor": 0.0}, None),
+        ({"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}, YarnScaling(4.0, 64, yarn_magnitude(4.0))),
+        (
+            {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0, "rope__scaling__attn_factor": 0.5}
+            | {"rope__scaling__original_context_length": 16, "rope__scaling__yarn_beta_fast": 8.0},
+            YarnScaling(4.0, 16, yarn_magnitude(4.0) * 0.5, beta_fast=8.0),
+        ),
+    ],
+)
+def test_rope_scalings(tmp_path, facts, scaling):
+    add_tensors(small_file(tmp_path / "a", **facts))
+    assert open_checkpoint(tmp_path / "a").config.rope_scaling == scaling
+
+
+def test_biases_of_a_llama_model(tmp_path):
+    biases = {f"blk__0__attn_{role}__bias": (32,) for role in ("q", "k", "v", "output")}
+    add_tensors(small_file(tmp_path / "a"), **biases)
+    config = open_checkpoint(tmp_path / "a").config
+    assert (config.has_qkv_bias, config.has_o_bias) == (True, True)
 
 
 def test_rope_factors_of_an_unknown_scaling_are_kept_as_they_are(tmp_path):

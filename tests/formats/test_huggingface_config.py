@@ -3,8 +3,9 @@
 
 import pytest
 
+from dllama_py.config import Arch
 from dllama_py.formats.checkpoint import open_checkpoint
-from dllama_py.rope_scaling import Llama3Scaling
+from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling, yarn_magnitude
 from tests.checkpoints import change_config, own_folder
 from tests.formats.spoiling import refused
 
@@ -49,6 +50,41 @@ def test_llama3_scaling_in_all_its_places(tmp_path, entries):
     assert open_checkpoint(folder).config.rope_scaling == Llama3Scaling(32.0, 1.0, 4.0, 8192)
 
 
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ({"type": "linear", "factor": 4.0}, LinearScaling(4.0)),
+        ({"rope_type": "linear", "factor": 1.0}, None),
+        ({"type": "yarn", "factor": 4.0}, YarnScaling(4.0, 512, yarn_magnitude(4.0))),
+        (
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "attention_factor": 1.5},
+            YarnScaling(4.0, 256, 1.5),
+        ),
+        (
+            {"rope_type": "yarn", "factor": 32.0, "beta_fast": 16, "beta_slow": 2, "truncate": False},
+            YarnScaling(32.0, 512, yarn_magnitude(32.0), 16.0, 2.0, truncate=False),
+        ),
+        (
+            {"rope_type": "yarn", "factor": 40.0, "mscale": 0.5, "mscale_all_dim": 2.0},
+            YarnScaling(40.0, 512, yarn_magnitude(40.0, 0.5) / yarn_magnitude(40.0, 2.0)),
+        ),
+    ],
+)
+def test_linear_and_yarn_scaling(tmp_path, scaling, expected):
+    folder = own_folder(tmp_path / "a", "tiny-qwen2")
+    change_config(folder, rope_scaling=scaling)
+    assert open_checkpoint(folder).config.rope_scaling == expected
+
+
+def test_yarn_lengthens_the_context_that_the_config_has_kept(tmp_path):
+    folder = own_folder(tmp_path / "a", "tiny-qwen2")
+    yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
+    change_config(folder, rope_scaling=yarn)
+    assert open_checkpoint(folder).config.context_length == 2048
+    change_config(folder, rope_scaling=yarn, max_position_embeddings=4096)
+    assert open_checkpoint(folder).config.context_length == 4096
+
+
 def test_llama3_scaling_of_frequencies():
     factors = [float(1 / divisor) for divisor in Llama3Scaling(32.0, 1.0, 4.0, 8192).divisors(500000.0, 64)]
     assert factors[:15] == [1.0] * 15
@@ -75,6 +111,40 @@ def test_scalings_that_are_not_computed(tmp_path, scaling, message):
     folder = own_folder(tmp_path / "a")
     change_config(folder, rope_scaling=scaling)
     refused(folder, message)
+
+
+def test_biases_are_those_that_the_architecture_or_the_config_asks_for(tmp_path):
+    def biases(name, **entries):
+        config = open_checkpoint(own_folder(tmp_path / f"{name}{len(entries)}", name, **entries)).config
+        return config.has_qkv_bias, config.has_o_bias
+
+    assert biases("tiny-qwen2") == (True, False)
+    assert biases("tiny-llama") == (False, False)
+    assert biases("tiny-biased-llama") == (True, True)
+
+
+def test_qwen2_without_its_biases(tmp_path):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, model_type="qwen2")
+    refused(folder, "tensor model.layers.0.self_attn.q_proj.bias is missing")
+
+
+def test_mixtures_in_the_words_of_each_architecture(tmp_path):
+    mixtral = open_checkpoint(own_folder(tmp_path / "a", "tiny-mixtral")).config
+    assert (mixtral.arch, mixtral.n_experts, mixtral.n_active_experts) == (Arch.MIXTRAL, 8, 2)
+    assert (mixtral.expert_width, mixtral.shared_width, mixtral.weighs_all_experts) == (256, 0, False)
+    qwen2 = open_checkpoint(own_folder(tmp_path / "b", "tiny-qwen2moe")).config
+    assert (qwen2.arch, qwen2.n_experts, qwen2.n_active_experts) == (Arch.QWEN2_MOE, 12, 4)
+    assert (qwen2.expert_width, qwen2.shared_width, qwen2.weighs_all_experts) == (64, 160, True)
+
+
+@pytest.mark.parametrize(
+    ("entries", "weighs_all"), [({"norm_topk_prob": True}, False), ({"norm_topk_prob": None}, True)]
+)
+def test_whether_chosen_weights_are_made_to_sum_to_one(tmp_path, entries, weighs_all):
+    for name in ("tiny-qwen2moe", "tiny-qwen3moe"):
+        folder = own_folder(tmp_path / name, name, **entries)
+        assert open_checkpoint(folder).config.weighs_all_experts is weighs_all
 
 
 def test_mistral_is_llama_within_its_window(tmp_path):

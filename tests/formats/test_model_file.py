@@ -13,7 +13,7 @@ from dllama_py.errors import InputError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.model_header import Key, header_bytes
 from dllama_py.formats.tensors import tensor_specs
-from dllama_py.rope_scaling import Llama3Scaling
+from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling
 from tests.checkpoints import NAMES, tiny_config, tiny_model_file
 
 NONE: frozenset[str] = frozenset()
@@ -159,6 +159,12 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, plain):
         ({"rope_theta": 1e10}, "RoPE base 10000000000.0 is not a whole number below 2"),
         ({"rope_scaling": Llama3Scaling(2.5, 1.0, 4.0, 64)}, "RoPE scaling 2.5 is not a whole number"),
         ({"rope_factors": (1.0, 2.0)}, "cannot hold this model's RoPE scaling"),
+        ({"rope_scaling": LinearScaling(2.0)}, "cannot hold this model's RoPE scaling"),
+        ({"rope_scaling": YarnScaling(2.0, 64, 1.0)}, "cannot hold this model's RoPE scaling"),
+        ({"arch": Arch.QWEN2}, "cannot hold the architecture qwen2; run the model from its own format"),
+        ({"arch": Arch.MIXTRAL}, "cannot hold the architecture mixtral"),
+        ({"has_qkv_bias": True}, "cannot hold biases"),
+        ({"weighs_all_experts": True}, "cannot hold a router that weighs all experts"),
         (
             {"arch": Arch.QWEN3, "rope_scaling": Llama3Scaling(2.0, 1.0, 4.0, 64)},
             "cannot hold this model's RoPE scaling",

@@ -91,6 +91,25 @@ def test_folder(comm: Comm, make: Callable[..., Path], name: str, weights: str) 
     check_all_ways(comm, make(own_folder, name), weights=weights)
 
 
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("tiny-mixtral", "q40"),
+        ("tiny-qwen2", "q80"),
+        ("tiny-qwen2moe", "q40"),
+        ("tiny-qwen2moe", "f32"),
+        ("tiny-biased-llama", "f16"),
+        ("tiny-yarn", "q40"),
+    ],
+)
+def test_other_architectures(comm: Comm, make: Callable[..., Path], name: str, weights: str) -> None:
+    check_all_ways(comm, make(own_folder, name), weights=weights)
+
+
+def test_a_bias_is_added_once_whatever_is_exchanged(comm: Comm, make: Callable[..., Path]) -> None:
+    check_all_ways(comm, make(own_folder, "tiny-biased-llama"), exchange="q80")
+
+
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0", "BF16", "F16"])
 @pytest.mark.parametrize("name", ["tiny-llama31", "tiny-qwen3", "tiny-qwen3moe"])
 def test_gguf(comm: Comm, make: Callable[..., Path], name: str, kind: str) -> None:

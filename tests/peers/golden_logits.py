@@ -1,4 +1,5 @@
-"""python -m tests.peers.golden_logits [--env DIR]: llama.cpp's logits of the tiny models of tests/gguf_models.py.
+"""python -m tests.peers.golden_logits [--env DIR]: llama.cpp's logits of tiny models, those of tests/gguf_models.py
+and tests/tiny_models.py.
 
 Writes tests/golden/NAME-llama-cpp.npy, float32 [positions, V], which the tests compare with; they need no llama.cpp.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dllama_py.home import home_folder
+from tests.checkpoints import OTHER_NAMES, tiny_gguf
 from tests.gguf_models import GOLDEN_POSITIONS, IDS, NAMES, tiny_gguf_model
 from tests.peers.environment import llama_python
 
@@ -22,12 +24,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", type=Path, default=home_folder() / "peers", help="the environment, made where missing")
     python = llama_python(parser.parse_args().env)
-    for name in NAMES:
+    for name in (*NAMES, *OTHER_NAMES):
         with tempfile.TemporaryDirectory() as scratch:
-            model, out = tiny_gguf_model(Path(scratch) / f"{name}.gguf", name), Path(scratch) / "logits.npy"
+            model, out = made(Path(scratch) / f"{name}.gguf", name), Path(scratch) / "logits.npy"
             ids = ",".join(map(str, IDS))
             subprocess.run([python, "-I", WORKER, model, "1", "logits", ids, out], check=True)
             np.save(GOLDEN / f"{name}-llama-cpp.npy", np.load(out)[GOLDEN_POSITIONS])
+
+
+def made(path: Path, name: str) -> Path:
+    """With weights of f32."""
+    return tiny_gguf_model(path, name) if name in NAMES else tiny_gguf(path, name, "F32")
 
 
 if __name__ == "__main__":

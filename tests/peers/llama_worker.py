@@ -27,12 +27,13 @@ def silent(level, text, user_data):
 class Context:
     """One sequence from position 0 on."""
 
-    def __init__(self, model, n_threads, flash, n_positions):
+    def __init__(self, model, n_threads, flash, n_positions, cache_type=api.GGML_TYPE_F16):
         wishes = api.llama_context_default_params()
         wishes.n_ctx = n_positions
         wishes.n_batch = wishes.n_ubatch = BATCH
         wishes.n_threads = wishes.n_threads_batch = n_threads
         wishes.flash_attn_type = flash
+        wishes.type_k = wishes.type_v = cache_type
         wishes.no_perf = True
         self._context = api.llama_init_from_model(model, wishes)
         assert self._context, "llama.cpp made no context"
@@ -117,7 +118,7 @@ def speed_of(model, n_threads, flash, n_prompt, n_steps):
 
 
 def write_logits(model, n_threads, ids, out):
-    context = Context(model, n_threads, KINDS["plain"], BATCH)
+    context = Context(model, n_threads, KINDS["plain"], BATCH, api.GGML_TYPE_F32)
     context.feed(ids, all_logits=True)
     np.save(out, context.logits(len(ids)))
     context.close()
