@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from dllama_py.engine.follower import serve
 from dllama_py.engine.hops import Hops
 from dllama_py.engine.pipeline import Chain, lead
 from dllama_py.engine.runner import Runner
 from dllama_py.engine.stage import Stage
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.formats.checkpoint import Checkpoint, Embedding
 from dllama_py.kernels.team import Team
 from dllama_py.loading import LoadedRank
 from dllama_py.orders import Orders
@@ -42,7 +41,7 @@ def take_role(
     else:
         chain = _chain(grid, hops) if len(grid.stages) > 1 else None
         idle = [hops.onward(other) for other in grid.idle]
-        runner = Runner(stage, world, partial(embedding_rows, checkpoint), chain, idle)
+        runner = Runner(stage, world, Embedding(checkpoint).rows, chain, idle)
         yield runner
         runner.stop()
     hops.close()
@@ -51,7 +50,7 @@ def take_role(
 def run_alone(rank: LoadedRank, checkpoint: Checkpoint) -> Runner:
     """Of a model that this rank has to itself."""
     stage = Stage(rank.model, rank.comm, [rank.weights.shard], n_kept=0)
-    return Runner(stage, rank.comm, partial(embedding_rows, checkpoint), None, ())
+    return Runner(stage, rank.comm, Embedding(checkpoint).rows, None, ())
 
 
 def _chain(grid: Grid, hops: Hops) -> Chain:

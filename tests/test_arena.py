@@ -1,10 +1,18 @@
 # python -m pytest tests/test_arena.py
+import mmap
+import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dllama_py.arena import zeroed
+from dllama_py.arena import settle_on_huge_pages, zeroed
+
+
+def _can_collapse() -> bool:
+    release = os.uname().release.split(".") if sys.platform == "linux" else ["0", "0"]
+    return (int(release[0]), int(release[1])) >= (6, 1) and Path("/sys/kernel/mm/transparent_hugepage").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such switch, and no smaps to look at")
@@ -27,3 +35,15 @@ def _huge_bytes(address: int) -> int:
         elif inside and first == "AnonHugePages:":
             return int(line.split()[1]) * 1024
     return 0
+
+
+@pytest.mark.skipif(not _can_collapse(), reason="asks Linux 6.1 or later")
+def test_what_the_process_has_taken_moves_to_huge_pages() -> None:
+    taken = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    taken.madvise(mmap.MADV_NOHUGEPAGE)
+    array = np.frombuffer(taken, np.uint8)
+    array[:] = 1
+    taken.madvise(mmap.MADV_HUGEPAGE)
+    before = _huge_bytes(array.ctypes.data)
+    settle_on_huge_pages.__wrapped__()
+    assert (before, _huge_bytes(array.ctypes.data)) == (0, pytest.approx(8 << 20, abs=4 << 20))

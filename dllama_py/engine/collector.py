@@ -6,6 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dllama_py.arena import settle_on_huge_pages
+
 _pauses: list[bool] = []  # of each pause that goes on, whether the collector was on before
 
 
@@ -23,9 +25,10 @@ def paused_collector() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Collects what loading has left behind; what there is now is left out of all collections to come."""
+    """Collects what loading has left behind; what there is now stays, on huge pages, out of all collections to come."""
     gc.collect()
     gc.freeze()
+    settle_on_huge_pages()
 
 
 def unsettle() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dllama_py.engine.exponentials import Weights, exp_weights
 from dllama_py.engine.scores import Ask, Candidates, Floats, Scores
 from dllama_py.errors import InputError, UsageError
-from dllama_py.kernels.keys import MOST_CANDIDATES
+from dllama_py.kernels.keys import MOST_CANDIDATES, id_of, is_finite, logit_of
 
 _MASK64 = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -66,12 +66,14 @@ def sample(scores: Scores, settings: SamplerSettings, position: int) -> int:
     scores: as asked by `settings.ask`. position: the place of the row in its sequence; with the seed it keys the draw.
     InputError if a logit is NaN or the largest is infinite.
     """
-    best, logit = scores.best()
-    if not math.isfinite(logit):
-        raise InputError(f"the model gave the logit {logit} for token {best}; its weights may be damaged")
+    best = scores.best_key()
+    if not is_finite(best):
+        raise InputError(
+            f"the model gave the logit {logit_of(best)} for token {id_of(best)}; its weights may be damaged"
+        )
     if settings.is_greedy:
-        return best
-    u = uniform(settings.seed, position)
+        return id_of(best)
+    logit, u = logit_of(best), uniform(settings.seed, position)
     if settings.keeps_few(scores.ask.n_tokens):
         kept = scores.best_of(settings.top_k)
         weights = exp_weights(kept.logits, logit, settings.temperature)

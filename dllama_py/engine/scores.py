@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.engine.cost import StepCost
-from dllama_py.kernels.keys import LAST_ID, NOTHING, ids_of, logit_of, logits_of
+from dllama_py.kernels.keys import NOTHING, ids_of, logits_of
 
 Keys = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -75,10 +75,9 @@ class Scores:
         self.rest = rest
         self._keys = keys
 
-    def best(self) -> tuple[int, float]:
-        """The lowest id of the largest logit, and that. What is not a number counts as larger than all."""
-        key: int = self._keys.item() if self._keys.size == 1 else int(self._keys.max())
-        return (LAST_ID - (key & LAST_ID) if key != NOTHING else 0), logit_of(key)
+    def best_key(self) -> int:
+        """Of the lowest id of the largest logit. What is not a number counts as larger than all."""
+        return self._keys.item() if self._keys.size == 1 else int(self._keys.max())
 
     def known(self) -> tuple[Candidates, bool]:
         """The candidates that are certainly the best, and whether they are all that could be chosen."""

@@ -69,6 +69,10 @@ class Checkpoint(Protocol):
         """Rows [start, stop) as uint8 [rows, row_bytes], a view where possible; a vector counts as one row."""
         ...
 
+    def reader(self, spec: TensorSpec) -> Callable[[int, int], Bytes]:
+        """`read` of one tensor, looked up once: (start, stop) -> rows."""
+        ...
+
     def release(self) -> None:
         """Drop the pages read so far."""
         ...
@@ -99,13 +103,26 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     return opener(file)
 
 
-def embedding_rows(checkpoint: Checkpoint, ids: Sequence[int]) -> Floats:
-    """Rows of the embedding table, read from the file and widened: float32 [T, D]."""
-    spec = spec_named(checkpoint.config, "embedding")
-    for token in ids:
-        if not 0 <= token < spec.shape[0]:
-            raise UsageError(f"token {token} is not in the vocabulary of {spec.shape[0]}; check --ids or the tokenizer")
-    rows = [checkpoint.read(spec, token, token + 1) for token in ids]
-    if not rows:
-        return np.empty((0, checkpoint.config.width), np.float32)
-    return dequantize(rows[0] if len(rows) == 1 else np.concatenate(rows), checkpoint.float_type(spec))  # [T, D]
+class Embedding:
+    """The embedding table: rows are read from the file when they are wanted. Everything else is looked up once, since
+    a token waits for its row.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        spec = spec_named(checkpoint.config, "embedding")
+        self._n_ids, self._width = spec.matrix_shape
+        self._kind = checkpoint.float_type(spec)
+        self._read = checkpoint.reader(spec)
+
+    def rows(self, ids: Sequence[int]) -> Floats:
+        """Of these ids, widened: float32 [T, D]. UsageError for an id that the model does not know."""
+        for token in ids:
+            if not 0 <= token < self._n_ids:
+                raise UsageError(
+                    f"token {token} is not in the vocabulary of {self._n_ids}; check --ids or the tokenizer"
+                )
+        if len(ids) == 1:
+            return dequantize(self._read(ids[0], ids[0] + 1), self._kind)
+        if not ids:
+            return np.empty((0, self._width), np.float32)
+        return dequantize(np.concatenate([self._read(token, token + 1) for token in ids]), self._kind)  # [T, D]

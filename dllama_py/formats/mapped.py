@@ -5,8 +5,9 @@ It does not know any file format, nor who will use the rows.
 """
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,16 @@ class MappedCheckpoint:
 
     def read(self, spec: TensorSpec, start: int, stop: int) -> Bytes:
         """Rows [start, stop) as uint8 [rows, row_bytes]; a view where the file's order is ours."""
+        return self.reader(spec)(start, stop)
+
+    def reader(self, spec: TensorSpec) -> Callable[[int, int], Bytes]:
+        """`read` of one tensor, looked up once: (start, stop) -> rows."""
         stored = self.stored[spec.name]
-        row_bytes = stored.kind.n_bytes(spec.matrix_shape[1])
         if stored.half_split_head:
-            return _turned(stored, spec, start, stop)
-        data = stored.file.view(stored.offset + start * row_bytes, (stop - start) * row_bytes)
-        return data.reshape(stop - start, row_bytes)
+            return partial(_turned, stored, spec)
+        n_rows, row_bytes = spec.matrix_shape[0], stored.kind.n_bytes(spec.matrix_shape[1])
+        whole = stored.file.view(stored.offset, n_rows * row_bytes).reshape(n_rows, row_bytes)
+        return lambda start, stop: whole[start:stop]
 
     def release(self) -> None:
         """Drop the pages read so far from this process's memory."""

@@ -6,7 +6,8 @@ nonsense, but all its numbers stay small, finite and different from each other.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,10 @@ class SyntheticCheckpoint:
         blocks_before = zlib.crc32(spec.name.encode()) + start * (row_bytes // kind.block_bytes)
         first = blocks_before * kind.block_bytes % tile.size
         return _run(tile, first, (stop - start) * row_bytes).reshape(stop - start, row_bytes)
+
+    def reader(self, spec: TensorSpec) -> Callable[[int, int], Bytes]:
+        """`read` of one tensor: (start, stop) -> rows."""
+        return partial(self.read, spec)
 
     def release(self) -> None:
         """The tiles are needed until the end."""

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from dllama_py.kernels.elementary import EXP_LOW, exp
-from dllama_py.kernels.keys import LAST_ID, MAGNITUDE, MOST_CANDIDATES, NOTHING
+from dllama_py.kernels.keys import INFINITY, LAST_ID, MAGNITUDE, MOST_CANDIDATES, NOTHING
 from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.selection import float_of_bits, kept_from, mask_above, set_f64
 from dllama_py.kernels.vectors import (
@@ -32,7 +32,7 @@ from dllama_py.kernels.words import Words
 
 CHUNK = 1024  # logits whose exponentials are added in float32
 LANES = 16
-INFINITY, QUIET, NEGATIVE_ZERO = 0x7F800000, 0x7FC00000, -0x80000000  # bits
+QUIET, NEGATIVE_ZERO = 0x7FC00000, -0x80000000  # bits
 MINUS_INFINITY = np.float32(-np.inf)
 
 

@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 MOST_CANDIDATES = 256  # of one row and rank
 
 MAGNITUDE = 0x7FFFFFFF  # of a float's bits; flipped where the sign is set, they are in order
+INFINITY = 0x7F800000  # its bits
 LAST_ID = 0xFFFFFFFF
 NOTHING = (-0x00800000 ^ MAGNITUDE) << 32  # minus infinity, which nobody chooses, with an id that no token has
+
+
+def id_of(key: int) -> int:
+    """Of one key; 0 where nothing can be chosen."""
+    return LAST_ID - (key & LAST_ID) if key != NOTHING else 0
+
+
+def is_finite(key: int) -> bool:
+    """Whether its logit is: neither infinite nor not a number."""
+    return NOTHING >> 32 < key >> 32 < INFINITY
 
 
 def ids_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:

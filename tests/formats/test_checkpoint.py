@@ -6,7 +6,7 @@ import os
 import pytest
 
 from dllama_py.errors import InputError, UsageError
-from dllama_py.formats.checkpoint import embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Embedding, open_checkpoint
 from tests.checkpoints import tiny_folder, tiny_gguf, tiny_model_file
 
 STRANGERS = {
@@ -53,14 +53,14 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 def test_releasing_pages_leaves_everything_readable(tmp_path_factory):
     checkpoint = open_checkpoint(tiny_folder(tmp_path_factory, "tiny-llama"))
-    before = embedding_rows(checkpoint, range(320))
+    before = Embedding(checkpoint).rows(range(320))
     checkpoint.release()
-    assert (embedding_rows(checkpoint, range(320)) == before).all()
-    assert embedding_rows(checkpoint, []).shape == (0, 128)
+    assert (Embedding(checkpoint).rows(range(320)) == before).all()
+    assert Embedding(checkpoint).rows([]).shape == (0, 128)
 
 
 @pytest.mark.parametrize("token", [-1, 320])
 def test_a_token_outside_the_vocabulary(tmp_path_factory, token):
     checkpoint = open_checkpoint(tiny_folder(tmp_path_factory, "tiny-llama"))
     with pytest.raises(UsageError, match=f"token {token} is not in the vocabulary of 320"):
-        embedding_rows(checkpoint, [5, token])
+        Embedding(checkpoint).rows([5, token])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllama_py.errors import InputError
-from dllama_py.formats.checkpoint import embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Embedding, open_checkpoint
 from tests.checkpoints import own_folder, tiny_gguf, tiny_model_file
 from tests.fuzzing import for_some_time
 
@@ -34,7 +34,7 @@ def check_damage(model: Path, file: Path, n_bytes: int) -> None:
         file.write_bytes(data[: int(places[0][0] * n_bytes)] if cut else data)
         try:
             checkpoint = open_checkpoint(model)
-            embedding_rows(checkpoint, [0, checkpoint.config.vocab_size - 1])
+            Embedding(checkpoint).rows([0, checkpoint.config.vocab_size - 1])
         except InputError as error:
             assert "\n" not in str(error)
 

@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType as Kind
 from dllama_py.blocks import FloatType, dequantize
 from dllama_py.config import Arch
 from dllama_py.errors import InputError
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Checkpoint, Embedding, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling, yarn_magnitude
 from tests.checkpoints import add_gguf_tensor, finish_gguf, own_folder, tiny_gguf
@@ -148,7 +148,7 @@ def test_a_head_of_another_type(tmp_path):
 def test_embedding_rows_are_read_one_by_one(tmp_path):
     path = tiny_gguf(tmp_path / "a", kind="Q4_1")
     np.testing.assert_array_equal(
-        embedding_rows(open_checkpoint(path), [300, 0, 300]), oracle(path, "token_embd.weight")[[300, 0, 300]]
+        Embedding(open_checkpoint(path)).rows([300, 0, 300]), oracle(path, "token_embd.weight")[[300, 0, 300]]
     )
 
 
@@ -284,4 +284,4 @@ def test_the_real_file(smollm2_gguf):
     digest = hashlib.sha256(values(checkpoint, spec).tobytes()).hexdigest()  # once equal to the gguf package's
     assert digest == "c19605745425a11e704e305ce3d27b632c406195d39eb3377e9cfb140ac643d1"
     assert checkpoint.metadata["tokenizer.ggml.tokens"][1] == "<|im_start|>"
-    assert embedding_rows(checkpoint, [49151]).shape == (1, 576)
+    assert Embedding(checkpoint).rows([49151]).shape == (1, 576)

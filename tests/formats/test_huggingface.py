@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dllama_py.blocks import FloatType, widen_bf16
-from dllama_py.formats.checkpoint import embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Embedding, open_checkpoint
 from dllama_py.formats.tensors import tensor_specs
 from tests.checkpoints import NAMES, change_config, own_folder, tiny_folder
 from tests.formats.spoiling import add_tensor, edit_index, matrix, refused
@@ -102,7 +102,7 @@ def test_bf16_bytes_need_no_torch(tmp_path):
 
 def test_a_tied_head_is_the_embedding(tmp_path_factory):
     checkpoint = open_checkpoint(tiny_folder(tmp_path_factory, "tiny-qwen3"))  # flag true, no lm_head
-    np.testing.assert_array_equal(matrix(checkpoint, "head"), embedding_rows(checkpoint, range(320)))
+    np.testing.assert_array_equal(matrix(checkpoint, "head"), Embedding(checkpoint).rows(range(320)))
 
 
 def test_a_head_in_the_file_is_used_whatever_the_flag_says(tmp_path):

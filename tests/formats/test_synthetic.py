@@ -7,7 +7,7 @@ import pytest
 from dllama_py.blocks import FloatType, dequantize
 from dllama_py.errors import UsageError
 from dllama_py.float_types import COMPUTED
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows
+from dllama_py.formats.checkpoint import Checkpoint, Embedding
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
@@ -59,7 +59,7 @@ def test_matrices_have_the_type_asked_for_and_the_embedding_is_f32():
     checkpoint = SyntheticCheckpoint(CONFIG, FloatType.Q80, "qwen3_0.6b")
     assert checkpoint.float_type(spec_of("head")) is FloatType.Q80
     assert checkpoint.float_type(spec_of("embedding")) is FloatType.F32
-    assert embedding_rows(checkpoint, [5, 151_935]).shape == (2, 1024)
+    assert Embedding(checkpoint).rows([5, 151_935]).shape == (2, 1024)
     assert not checkpoint.path.exists()
 
 

@@ -73,7 +73,15 @@ def test_keys_say_what_they_are_made_of() -> None:
     tokens, logits = [0, 151935, 7, 9], [1.5, -2.25, -np.inf, 3e38]
     made = np.array([key(logit, token) for logit, token in zip(logits, tokens, strict=True)])
     assert (keys.ids_of(made).tolist(), keys.logits_of(made).tolist()) == (tokens, np.float32(logits).tolist())
+    assert [(keys.id_of(int(k)), keys.logit_of(int(k))) for k in made] == list(
+        zip(tokens, np.float32(logits), strict=True)
+    )
     assert keys.logits_of(np.array([keys.NOTHING])) == -np.inf
+
+
+@pytest.mark.parametrize("logit", [0.0, -1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan])
+def test_a_key_says_whether_its_logit_is_finite(logit: float) -> None:
+    assert keys.is_finite(key(logit, 7)) == np.isfinite(logit)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf])

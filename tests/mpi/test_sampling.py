@@ -76,7 +76,7 @@ def test_scores_are_those_of_the_logits(comm: Comm, model: Path) -> None:
         assert step.logits.shape == (0, 320)
         for row, ask, scores, settings in zip(logits, asks, step.scores, WISHES, strict=False):
             expected = scores_of(row, ask)
-            assert scores.best() == expected.best()
+            assert scores.best_key() == expected.best_key()
             assert scores.best_of(ask.n_candidates).ids.tolist() == expected.best_of(ask.n_candidates).ids.tolist()
             assert scores.rest.logits().tobytes() == row[:N_TOKENS].tobytes()
             assert sample(scores, settings, 3) == sample(expected, settings, 3)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dllama_py.blocks import Floats, dequantize
 from dllama_py.config import ModelConfig
-from dllama_py.formats.checkpoint import Checkpoint, embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Checkpoint, Embedding, open_checkpoint
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.model.angles import turned
 from dllama_py.model.rope import frequencies
@@ -46,7 +46,7 @@ class Llama:
 
     def logits(self, ids: list[int], rule: Rule) -> Floats:
         """float32 [T, V]."""
-        x = embedding_rows(self.checkpoint, ids)
+        x = Embedding(self.checkpoint).rows(ids)
         for layer in range(self.config.n_layers):
             w = {name.split(".")[2]: t for name, t in self.weights.items() if name.startswith(f"layers.{layer}.")}
             x = x + self.partial(self.attended(self.norm(x, w["attention_norm"]), w), w["o"], self.head_leaves, rule)
