@@ -124,6 +124,11 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
         return float(Decimal(weight) / 10 * Decimal(factor).ln() + 1)
 
 
+def is_ramp(scaling: YarnScaling) -> bool:
+    """Whether its ramp goes from fast pairs to slow ones."""
+    return 0 < scaling.beta_slow < scaling.beta_fast < 1e6
+
+
 def to_fields(scaling: RopeScaling) -> dict[str, Any]:
     """As JSON can say it."""
     return {"kind": scaling.kind, **asdict(scaling)}

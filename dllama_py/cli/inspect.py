@@ -122,6 +122,8 @@ def _config_rows(config: ModelConfig) -> list[tuple[str, object]]:
     ]
     if c.n_experts:
         rows.append(("experts", f"{c.n_experts}, {c.n_active_experts} active"))
+    if c.shared_width:
+        rows.append(("shared expert", c.shared_width))
     if c.rope_scaling:
         rows.append(("RoPE scaling", c.rope_scaling.description))
     return rows

@@ -7,7 +7,7 @@ import numpy as np
 from dllama_py.blocks import Floats
 from dllama_py.errors import InputError
 from dllama_py.formats.gguf_facts import Facts
-from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling, yarn_magnitude
+from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling, is_ramp, yarn_magnitude
 
 _LLAMA3 = (Llama3Scaling(8.0, 1.0, 4.0, 8192), Llama3Scaling(32.0, 1.0, 4.0, 8192))  # of 3.1 and 3.3; of 3.2
 DEFAULT_THETA = 10000.0
@@ -32,7 +32,7 @@ def read_rope(facts: Facts, factors: Floats | None, head_width: int) -> RopeFiel
         raise InputError(f"{facts.path}: rope_freqs.weight must hold {head_width // 2} positive numbers; it is damaged")
     if bool((factors == 1).all()):
         return RopeFields(rope_theta=theta, rope_scaling=scaling, rope_factors=None)
-    for known in _LLAMA3 if scaling is None else ():
+    for known in _LLAMA3 if scaling is None and theta > 1 else ():
         expected = np.array(known.divisors(theta, head_width), np.float32)
         if np.allclose(factors, expected, rtol=1e-5, atol=0):
             return RopeFields(rope_theta=theta, rope_scaling=known, rope_factors=None)
@@ -66,6 +66,6 @@ def _yarn(facts: Facts, factor: float, attention: float) -> YarnScaling:
         facts.number("rope.scaling.yarn_beta_fast", 32.0),
         facts.number("rope.scaling.yarn_beta_slow", 1.0),
     )
-    if not (scaling.original_context > 0 and scaling.magnitude > 0 and 0 < scaling.beta_slow < scaling.beta_fast):
+    if not (0 < scaling.original_context < 2**31 and 0 < scaling.magnitude < 1e6 and is_ramp(scaling)):
         raise facts.error("rope.scaling.type", scaling, "yarn of positive lengths and factors, beta_slow < beta_fast")
     return scaling

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dllama_py.config import Arch
 from dllama_py.errors import InputError
 from dllama_py.formats.config_json import ConfigJson
-from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling, yarn_magnitude
+from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling, is_ramp, yarn_magnitude
 
 _ARCHS_WITH_A_DEFAULT_THETA = frozenset({Arch.LLAMA, Arch.MIXTRAL})
 
@@ -52,6 +52,8 @@ def _llama3(part: ConfigJson, context: int) -> Llama3Scaling:
     )
     if not 0 < scaling.low_freq_factor < scaling.high_freq_factor:
         raise part.error("low_freq_factor", "more than 0 and less than high_freq_factor")
+    if not 0 < scaling.original_context < 2**31:
+        raise part.error("original_max_position_embeddings", "a positive number of tokens")
     return scaling
 
 
@@ -64,7 +66,7 @@ def _yarn(part: ConfigJson, context: int) -> YarnScaling:
         beta_slow=part.number("beta_slow", 1.0),
         truncate=bool(part.get("truncate", True)),
     )
-    if not (scaling.original_context > 0 and 0 < scaling.beta_slow < scaling.beta_fast):
+    if not (0 < scaling.original_context < 2**31 and is_ramp(scaling)):
         raise part.error("beta_slow", "more than 0 and less than beta_fast, over a positive original context")
     return scaling
 
@@ -77,6 +79,8 @@ def _yarn_magnitude(part: ConfigJson) -> float:
             raise part.error("attention_factor", "a positive number")
         return given
     factor, weight, weight_of_all = _factor(part), part.number("mscale", 0.0), part.number("mscale_all_dim", 0.0)
+    if not (0 <= weight < 1e6 and 0 <= weight_of_all < 1e6):
+        raise part.error("mscale", "like mscale_all_dim not negative")
     if weight and weight_of_all:
         return yarn_magnitude(factor, weight) / yarn_magnitude(factor, weight_of_all)
     return yarn_magnitude(factor)

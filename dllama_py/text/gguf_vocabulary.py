@@ -11,7 +11,7 @@ from dllama_py.errors import InputError
 from dllama_py.text.byte_level import add_tokens, byte_level_backend
 from dllama_py.text.pre_tokenizers import split_rule
 from dllama_py.text.sentencepiece import PieceType, sentencepiece_vocabulary
-from dllama_py.text.special_ids import END_TEXTS, SpecialIds
+from dllama_py.text.special_ids import SpecialIds, end_texts
 from dllama_py.text.vocabulary import LibraryVocabulary, Vocabulary
 
 _KEY = "tokenizer.ggml."
@@ -146,7 +146,7 @@ def _special_ids(
     bos_id, eos_id = id_at("bos_token_id", bos_id), id_at("eos_token_id", eos_id)
     kinds = zip(listing.texts, listing.types, strict=True)
     special = {text: id for id, (text, kind) in enumerate(kinds) if kind != PieceType.NORMAL}
-    ends = {eos_id, id_at("eot_token_id"), id_at("eom_token_id"), *(special.get(text) for text in END_TEXTS)}
+    ends = {eos_id, id_at("eot_token_id"), id_at("eom_token_id"), *(special[text] for text in end_texts(special))}
     return SpecialIds(
         bos_id=bos_id,
         add_bos=bos_id is not None and bool(metadata.get(_KEY + "add_bos_token", add_bos)),

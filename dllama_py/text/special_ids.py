@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from dllama_py.errors import InputError
 
 # Tokens that end a turn or a text wherever they are control tokens of a vocabulary; GGUF files seldom list them all.
-END_TEXTS = (
+_END_TEXTS = (
     "<|endoftext|>",
     "<|end_of_text|>",
     "<|im_end|>",
@@ -19,7 +19,10 @@ END_TEXTS = (
     "<|end|>",
     "<end_of_turn>",
     "<｜end▁of▁sentence｜>",
+    "<|return|>",
+    "<|call|>",
 )
+_HARMONY = ("<|return|>", "<|call|>")  # gpt-oss: <|end|> ends one of several messages of an answer
 
 # Some vocabularies mark tokens of this look (fill-in-the-middle, file separators) as ordinary; a user must not forge
 # them.
@@ -44,6 +47,12 @@ class SpecialIds:
                     "take tokenizer and settings from the same model"
                 )
         return self
+
+
+def end_texts(control: Container[str]) -> list[str]:
+    """Names of end tokens among a vocabulary's control tokens."""
+    is_harmony = all(text in control for text in _HARMONY)
+    return [text for text in _END_TEXTS if text in control and not (is_harmony and text == "<|end|>")]
 
 
 @dataclass(frozen=True, slots=True)

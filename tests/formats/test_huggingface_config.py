@@ -97,6 +97,17 @@ def test_llama3_scaling_of_frequencies():
     [
         ({"rope_type": "foo", "factor": 4.0}, "'foo' is not supported; 'default', 'linear', 'llama3', 'yarn' are"),
         ({"type": "dynamic", "factor": 4.0}, "RoPE scaling 'dynamic' is not supported"),
+        ({"type": "yarn", "factor": float("inf")}, "factor is Infinity, expected at least 1"),
+        (
+            {"type": "yarn", "factor": 2, "beta_fast": float("inf"), "beta_slow": 1},
+            "beta_slow is 1, expected more than 0",
+        ),
+        ({"type": "yarn", "factor": 2, "original_max_position_embeddings": 10**400}, "beta_slow is missing"),
+        ({"type": "yarn", "factor": 2, "mscale": float("nan")}, "mscale is NaN, expected like mscale_all_dim"),
+        (
+            {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 10**400},
+            "expected a positive number of",
+        ),
         ({"type": "linear"}, "factor is missing, expected a number"),
         ({"type": "yarn", "factor": 4.0, "beta_fast": 1}, "beta_slow is missing, expected more than 0 and less"),
         ({"type": "yarn", "factor": 4.0, "attention_factor": -1}, "attention_factor is -1, expected a positive number"),

@@ -237,6 +237,18 @@ def test_an_ordinary_token_with_the_name_of_an_end_is_none(byte_metadata: dict[s
     assert Tokenizer.from_gguf(byte_metadata).eos_ids == {256, 262}
 
 
+def test_harmony_ends_an_answer_by_its_last_message(byte_metadata: dict[str, Any]) -> None:
+    """Of gpt-oss's vocabulary; elsewhere <|end|> ends an answer."""
+    byte_metadata["tokenizer.ggml.tokens"][256:258] = ["<|end|>", "<|return|>"]
+    byte_metadata["tokenizer.ggml.token_type"][256:258] = [3, 3]
+    byte_metadata["tokenizer.ggml.merges"] = ["3 4"]
+    assert Tokenizer.from_gguf(byte_metadata).eos_ids == {256, 257, 262}
+    byte_metadata["tokenizer.ggml.tokens"][258] = "<|call|>"
+    byte_metadata["tokenizer.ggml.token_type"][258] = 3
+    byte_metadata["tokenizer.ggml.merges"] = []
+    assert Tokenizer.from_gguf(byte_metadata).eos_ids == {257, 258, 262}
+
+
 def test_a_token_that_looks_like_a_control_token_is_one(word_json: bytes) -> None:
     parsed = json.loads(word_json)
     parsed["model"]["vocab"]["<|fim|>"] = 265
