@@ -22,12 +22,14 @@ class Arch(StrEnum):
     QWEN2_MOE = "qwen2_moe"
     QWEN3 = "qwen3"
     QWEN3_MOE = "qwen3_moe"
+    GEMMA3 = "gemma3"
 
 
 MIXTURES = frozenset({Arch.MIXTRAL, Arch.QWEN2_MOE, Arch.QWEN3_MOE})
 ALWAYS_QKV_BIAS = frozenset({Arch.QWEN2, Arch.QWEN2_MOE})
 _ADJACENT_PAIRS = frozenset({Arch.LLAMA, Arch.MIXTRAL})
-_QK_NORMS = frozenset({Arch.QWEN3, Arch.QWEN3_MOE})
+_QK_NORMS = frozenset({Arch.QWEN3, Arch.QWEN3_MOE, Arch.GEMMA3})
+_GEMMA3_27B_LAYERS = 62
 
 
 class RopePairs(StrEnum):
@@ -35,6 +37,13 @@ class RopePairs(StrEnum):
 
     ADJACENT = "adjacent"
     HALVES = "halves"
+
+
+class Activation(StrEnum):
+    """What a feed-forward makes of gate and up."""
+
+    SILU = "silu"  # silu(gate) * up
+    GELU = "gelu"  # gelu(gate) * up, in the tanh form
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class ModelConfig:
     has_qkv_bias: bool = False
     has_o_bias: bool = False
     rope_factors: tuple[float, ...] | None = None  # E/2 divisors of the inverse frequencies, where a file lists them
+    windows: tuple[int, ...] = ()  # positions that each layer sees at most, 0: all; no entries: all layers see all
+    window_rope_theta: float | None = None  # of layers with a window, where theirs is another; they are not scaled
 
     @property
     def rope_pairs(self) -> RopePairs:
@@ -71,6 +82,31 @@ class ModelConfig:
     def has_qk_norm(self) -> bool:
         """Whether query and key heads are normalised before RoPE."""
         return self.arch in _QK_NORMS
+
+    @property
+    def has_post_norms(self) -> bool:
+        """Whether what attention and feed-forward give is normed before it is added to the residual stream."""
+        return self.arch is Arch.GEMMA3
+
+    @property
+    def activation(self) -> Activation:
+        return Activation.GELU if self.arch is Arch.GEMMA3 else Activation.SILU
+
+    @property
+    def score_width(self) -> int:
+        """Attention's scores are divided by its square root: the head width, but for the largest gemma3."""
+        if self.arch is Arch.GEMMA3 and self.n_layers == _GEMMA3_27B_LAYERS:
+            return self.width // self.n_heads
+        return self.head_width
+
+    @property
+    def embedding_square(self) -> int:
+        """Embedded rows are multiplied by its square root."""
+        return self.width if self.arch is Arch.GEMMA3 else 1
+
+    def window_of(self, layer: int) -> int:
+        """Positions that a row of the layer sees at most, its own included; 0: all."""
+        return self.windows[layer] if self.windows else 0
 
     @property
     def q_width(self) -> int:
@@ -97,4 +133,5 @@ class ModelConfig:
         fields["arch"] = Arch(fields["arch"])
         fields["rope_scaling"] = from_fields(scaling) if scaling else None
         fields["rope_factors"] = tuple(factors) if factors else None
+        fields["windows"] = tuple(fields["windows"])
         return cls(**fields)

@@ -113,16 +113,21 @@ class Embedding:
         self._n_ids, self._width = spec.matrix_shape
         self._kind = checkpoint.float_type(spec)
         self._read = checkpoint.reader(spec)
+        self._factor = np.sqrt(np.float32(checkpoint.config.embedding_square))
 
     def rows(self, ids: Sequence[int]) -> Floats:
-        """Of these ids, widened: float32 [T, D]. UsageError for an id that the model does not know."""
+        """Of these ids, widened, and scaled where the model does: float32 [T, D]. UsageError for an unknown id."""
         for token in ids:
             if not 0 <= token < self._n_ids:
                 raise UsageError(
                     f"token {token} is not in the vocabulary of {self._n_ids}; check --ids or the tokenizer"
                 )
         if len(ids) == 1:
-            return dequantize(self._read(ids[0], ids[0] + 1), self._kind)
+            return self._widened(self._read(ids[0], ids[0] + 1))
         if not ids:
             return np.empty((0, self._width), np.float32)
-        return dequantize(np.concatenate([self._read(token, token + 1) for token in ids]), self._kind)  # [T, D]
+        return self._widened(np.concatenate([self._read(token, token + 1) for token in ids]))  # [T, D]
+
+    def _widened(self, rows: Bytes) -> Floats:
+        embedded = dequantize(rows, self._kind)
+        return embedded if self._factor == 1 else embedded * self._factor

@@ -43,6 +43,8 @@ _IN_LAYERS = {
     "k_norm": "attn_k_norm",
     "attention_norm": "attn_norm",
     "ffn_norm": "ffn_norm",
+    "attention_post_norm": "post_attention_norm",
+    "ffn_post_norm": "post_ffw_norm",
 }
 _HARMLESS = re.compile(r"^rope_freqs\.weight$|^blk\.\d+\.(attn_rot_embd|rope_freqs)(\.weight)?$")
 

@@ -10,6 +10,7 @@ from dllama_py.config import MIXTURES, Arch, ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.gguf_facts import Facts
 from dllama_py.formats.gguf_rope import read_rope
+from dllama_py.formats.gguf_windows import read_windows
 
 _ARCHS = {
     "llama": Arch.LLAMA,
@@ -17,6 +18,7 @@ _ARCHS = {
     "qwen2moe": Arch.QWEN2_MOE,
     "qwen3": Arch.QWEN3,
     "qwen3moe": Arch.QWEN3_MOE,
+    "gemma3": Arch.GEMMA3,
 }
 _SOFTMAX = 1
 
@@ -58,11 +60,11 @@ def read_config(arch: Arch, facts: Facts, tensors: TensorFacts) -> tuple[ModelCo
         n_kv_heads=facts.whole("attention.head_count_kv", heads),
         head_width=head_width,
         vocab_size=tensors.vocab_size,
-        context_length=_context_length(facts),
         norm_epsilon=facts.number("attention.layer_norm_rms_epsilon"),
         has_qkv_bias=tensors.has_qkv_bias,
         has_o_bias=tensors.has_o_bias,
         **read_rope(facts, tensors.rope_factors, head_width),
+        **read_windows(arch, facts),
         **_feed_forward(arch, facts),
     )
     stated = {"rope_theta": "rope.freq_base", "head_width": "attention.key_length"}
@@ -96,10 +98,5 @@ def _refuse_what_is_not_computed(facts: Facts, head_width: int) -> None:
         raise facts.error("expert_weights_scale", facts.get("expert_weights_scale", None), "1")
     if facts.whole("expert_gating_func", _SOFTMAX) not in (0, _SOFTMAX):
         raise facts.error("expert_gating_func", facts.get("expert_gating_func", None), f"{_SOFTMAX}, softmax")
-
-
-def _context_length(facts: Facts) -> int:
-    """Within an attention window sliding and full attention are the same, so the window limits the context."""
-    context = facts.whole("context_length")
-    window = facts.whole("attention.sliding_window", 0)
-    return min(context, window) if window > 0 else context
+    if facts.number("final_logit_softcapping", 0.0) != 0:
+        raise facts.error("final_logit_softcapping", facts.get("final_logit_softcapping", None), "0")

@@ -116,3 +116,6 @@ def _norm_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
         yield TensorSpec("k_norm", (config.head_width,), Cut.WHOLE, layer=layer)
     yield TensorSpec("attention_norm", (config.width,), Cut.WHOLE, layer=layer)
     yield TensorSpec("ffn_norm", (config.width,), Cut.WHOLE, layer=layer)
+    if config.has_post_norms:
+        yield TensorSpec("attention_post_norm", (config.width,), Cut.WHOLE, layer=layer)
+        yield TensorSpec("ffn_post_norm", (config.width,), Cut.WHOLE, layer=layer)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK
-from dllama_py.config import ModelConfig, RopePairs
+from dllama_py.config import Activation, ModelConfig, RopePairs
 from dllama_py.kernels import candidates, elementwise, memory
 from dllama_py.kernels.attention import attention
 from dllama_py.kernels.bias import add_bias
@@ -27,6 +27,8 @@ from dllama_py.sharding.weights import Matrix, Weights
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Array = NDArray[Any]
+
+_HIDDEN = {Activation.SILU: elementwise.gated_hidden, Activation.GELU: elementwise.gelu_hidden}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Instructions:
         self._rope = rope
         self._rounding = rounding
         self._epsilon = np.array([config.norm_epsilon], np.float32)
-        self._scale = np.array([1 / np.sqrt(np.float32(config.head_width))], np.float32)
+        self._scale = np.array([1 / np.sqrt(np.float32(config.score_width))], np.float32)
         self._head_groups = np.array(self._shard.head_groups(config), np.int64)
         self._vocab_shares = np.array(self._shard.vocab_shares(config), np.int64)
         self._whole: dict[int, Ints] = {}
@@ -145,6 +147,7 @@ class Instructions:
     def prepare_heads(self, layer: int) -> Instruction:
         """Head norms and RoPE; keys and values go into the cache."""
         b, has_norms = self._buffers, self.config.has_qk_norm
+        rope = self._rope.of_layer(has_window=self.config.window_of(layer) > 0)
         return prepare_heads(self._cache.half, self.config.rope_pairs is RopePairs.ADJACENT)(
             n_rows=b.n_rows[1:],
             q=b.q,
@@ -158,15 +161,15 @@ class Instructions:
             q_norm=self._weights.vector("q_norm", layer) if has_norms else 0,
             k_norm=self._weights.vector("k_norm", layer) if has_norms else 0,
             epsilon=self._epsilon,
-            cos=self._rope.cos,
-            sin=self._rope.sin,
+            cos=rope.cos,
+            sin=rope.sin,
             rows=b.rows,
             k_cache=self._cache.keys(layer),
             v_cache=self._cache.values(layer),
         )
 
     def attend(self, layer: int) -> Instruction:
-        """Attention over the cache."""
+        """Attention over what the layer sees of the cache."""
         b = self._buffers
         return attention(self._cache.half)(
             n_rows=b.n_rows[1:],
@@ -183,12 +186,13 @@ class Instructions:
             scratch=b.scratch,
             scratch_stride=b.scratch.strides[0],
             scale=self._scale,
+            window=self.config.window_of(layer),
         )
 
     def gated_hidden(self, hidden: HiddenRows, down: Matrix, counts: Ints, barrier: bool = True) -> Instruction:
-        """silu(gate) * up in the form that `down` wants."""
+        """What the model's activation makes of gate and up, in the form that `down` wants."""
         is_float = down.kind.is_float
-        return elementwise.gated_hidden(
+        return _HIDDEN[self.config.activation](
             n_rows=counts[1:],
             gate=hidden.gate,
             up=hidden.up,
@@ -199,7 +203,7 @@ class Instructions:
             barrier=barrier,
         )
 
-    def tree_sum(self) -> Instruction:
+    def tree_sum(self, barrier: bool) -> Instruction:
         """Leaves to the rank's sum."""
         b = self._buffers
         return elementwise.tree_sum(
@@ -210,13 +214,25 @@ class Instructions:
             n_blocks=self.config.width // BLOCK,
             rounding=self._rounding,
             out=b.sum,
-            barrier=False,
+            barrier=barrier,
         )
 
     def add_sum(self) -> Instruction:
         """The sum to the residual stream."""
         b = self._buffers
         return elementwise.add(n_rows=b.n_rows[1:], x=b.x, y=b.sum, n_blocks=self.config.width // BLOCK)
+
+    def add_normed_sum(self, weight: Floats) -> Instruction:
+        """The sum, normed, to the residual stream."""
+        b = self._buffers
+        return elementwise.add_normed(
+            n_rows=b.n_rows[1:],
+            x=b.x,
+            y=b.sum,
+            weight=weight,
+            n_blocks=self.config.width // BLOCK,
+            epsilon=self._epsilon,
+        )
 
     def copy_wanted(self) -> Instruction:
         """The rows whose logits are wanted, side by side."""

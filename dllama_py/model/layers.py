@@ -36,6 +36,8 @@ class Look:
 
 Part = Instruction | Exchange | Look
 
+_POST_NORMS = {ATTENTION: "attention_post_norm", FEED_FORWARD: "ffn_post_norm"}
+
 
 class Layers:
     """Parts of any layer of one rank's model."""
@@ -52,7 +54,7 @@ class Layers:
         self.log = ResidualLog(buffers, self.numbers)
 
     def attention(self, layer: int) -> Iterator[Part]:
-        """x += o(attention(norm(x)))."""
+        """x += o(attention(norm(x))); what is added is normed where the model does."""
         make, b = self._make, self._buffers
         yield from self._heads(layer)
         yield make.prepare_heads(layer)
@@ -78,7 +80,7 @@ class Layers:
                 yield make.add_head_bias(role, layer, out, barrier=is_last)
 
     def dense_feed_forward(self, layer: int) -> Iterator[Part]:
-        """x += down(silu(gate(norm(x))) * up(norm(x)))."""
+        """x += down(silu(gate(norm(x))) * up(norm(x))); what is added is normed where the model does."""
         make, b = self._make, self._buffers
         gate, up, down = (self._weights.matrix(role, layer) for role in ("gate", "up", "down"))
         yield make.norm(self._weights.vector("ffn_norm", layer), [gate, up])
@@ -129,10 +131,14 @@ class Layers:
         return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
 
     def _add_up(self, layer: int, half: int, bias: Floats | None = None) -> Iterator[Part]:
-        """Leaves to the rank's sum, the ranks' sums to one, that with the bias to the residual stream."""
+        """Leaves to the rank's sum, the ranks' sums to one, that with the bias, or normed, to the residual stream."""
+        has_norm = self.config.has_post_norms
         yield Look(self.log.hash_leaves(layer, half))
-        yield self._make.tree_sum()
+        yield self._make.tree_sum(barrier=has_norm and bias is None)
         yield Exchange()
         if bias is not None:
-            yield self._make.add_bias(self._buffers.sum, bias)
-        yield self._make.add_sum()
+            yield self._make.add_bias(self._buffers.sum, bias, barrier=has_norm)
+        if has_norm:
+            yield self._make.add_normed_sum(self._weights.vector(_POST_NORMS[half], layer))
+        else:
+            yield self._make.add_sum()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.layout import PAGE
 from dllama_py.model.buffers import Buffers
+from dllama_py.model.rope import n_tables
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
 from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes
@@ -65,7 +66,7 @@ def _rank_memory(
 ) -> RankMemory:
     specs = [spec for spec in held_specs(config, shard) if not spec.expert]
     vectors_bytes = sum(spec.n_elements * 4 for spec in specs if len(spec.shape) == 1)
-    rope_bytes = context * config.head_width * 4
+    rope_bytes = n_tables(config) * context * config.head_width * 4
     return RankMemory(
         sum(packed_piece_bytes(spec, kinds[spec.name], shard, config) for spec in specs),
         cache_bytes(config, shard, step.n_slots, context, half_cache),

@@ -14,10 +14,14 @@ from dllama_py.transport.comm import Comm
 
 @dataclass(frozen=True, slots=True)
 class RopeTables:
-    """float32 [positions, E/2] each."""
+    """float32 [positions, E/2] each; layers with a window may have others."""
 
     cos: NDArray[np.float32]
     sin: NDArray[np.float32]
+    of_windows: "RopeTables | None" = None
+
+    def of_layer(self, has_window: bool) -> "RopeTables":
+        return self.of_windows if has_window and self.of_windows else self
 
 
 def frequencies(config: ModelConfig) -> list[Decimal]:
@@ -32,9 +36,17 @@ def frequencies(config: ModelConfig) -> list[Decimal]:
 
 def shared_tables(config: ModelConfig, context: int, comm: Comm) -> RopeTables:
     """The root's tables on every rank."""
-    tables = np.empty((2, context, config.head_width // 2), np.float32)
+    tables = np.empty((n_tables(config), 2, context, config.head_width // 2), np.float32)
     if comm.rank == 0:
         magnitude = config.rope_scaling.magnitude if config.rope_scaling else 1.0
-        tables[0], tables[1] = (magnitude * values for values in turned(frequencies(config), context))
+        tables[0] = [magnitude * values for values in turned(frequencies(config), context)]
+        if config.window_rope_theta is not None:
+            tables[1] = turned(inverse_frequencies(config.window_rope_theta, config.head_width), context)
     comm.broadcast(tables)
-    return RopeTables(tables[0], tables[1])
+    of_windows = RopeTables(*tables[1]) if config.window_rope_theta is not None else None
+    return RopeTables(*tables[0], of_windows)
+
+
+def n_tables(config: ModelConfig) -> int:
+    """How many pairs of tables a model has."""
+    return 1 if config.window_rope_theta is None else 2
