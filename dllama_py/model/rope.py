@@ -43,8 +43,8 @@ def shared_tables(config: ModelConfig, context: int, comm: Comm) -> RopeTables:
         if config.window_rope_theta is not None:
             tables[1] = turned(inverse_frequencies(config.window_rope_theta, config.head_width), context)
     comm.broadcast(tables)
-    of_windows = RopeTables(*tables[1]) if config.window_rope_theta is not None else None
-    return RopeTables(*tables[0], of_windows)
+    of_windows = RopeTables(tables[1, 0], tables[1, 1]) if n_tables(config) == 2 else None
+    return RopeTables(tables[0, 0], tables[0, 1], of_windows)
 
 
 def n_tables(config: ModelConfig) -> int:

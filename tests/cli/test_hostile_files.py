@@ -133,8 +133,8 @@ FOLDERS: dict[str, tuple[Spoil, str]] = {
     "awq": (quantised("awq"), "quantised by awq, which cannot be read"),
     "fp8": (quantised("fp8"), "quantised by fp8, which cannot be read"),
     "bitsandbytes": (quantised("bitsandbytes"), "quantised by bitsandbytes, which cannot be read"),
-    "qwen3_5": (folder_with(model_type="qwen3_5"), "model_type 'qwen3_5' is not supported; llama, mistral, qwen3"),
-    "gemma3": (folder_with(model_type="gemma3"), "model_type 'gemma3' is not supported; llama, mistral, qwen3"),
+    "qwen3_5": (folder_with(model_type="qwen3_5"), "model_type 'qwen3_5' is not supported; llama, mistral, "),
+    "gemma3": (folder_with(model_type="gemma3"), "model_type 'gemma3' is not supported; llama, mistral, "),
     "deepseek_v3": (folder_with(model_type="deepseek_v3"), "model_type 'deepseek_v3' is not supported; llama, "),
     "another scaling": (folder_with(rope_scaling={"rope_type": "foo", "factor": 2.0}), "RoPE scaling 'foo' is not"),
     "head_dim left out": (folder_with("head_dim", name="tiny-qwen3"), "config.json makes it [128, 128]"),
@@ -149,8 +149,8 @@ FOLDERS: dict[str, tuple[Spoil, str]] = {
 
 GGUF: dict[str, tuple[Spoil, str]] = {
     **{name: (content(data), "") for name, (data, _) in BAD.items()},
-    "qwen35": (stray_gguf("qwen35"), "architecture 'qwen35' is not supported; llama, qwen3"),
-    "gemma3": (stray_gguf("gemma3"), "architecture 'gemma3' is not supported; llama, qwen3"),
+    "qwen35": (stray_gguf("qwen35"), "architecture 'qwen35' is not supported; llama, "),
+    "gemma2": (stray_gguf("gemma2"), "architecture 'gemma2' is not supported; llama, "),
     "a GGUF cut by a byte": (cut(tiny_gguf, -1), "the file at"),
     "a GGUF cut in its header": (cut(tiny_gguf, 2000), ""),
 }

@@ -16,6 +16,7 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import own_folder, tiny_gguf
+from tests.gguf_models import tiny_gguf_model
 from tests.support.engines import Logits, engine_on, fed, ids_of, in_batches, logits_of, solo_logits
 
 pytestmark = pytest.mark.mpi
@@ -114,6 +115,11 @@ def test_a_bias_is_added_once_whatever_is_exchanged(comm: Comm, make: Callable[.
 @pytest.mark.parametrize("name", ["tiny-llama31", "tiny-qwen3", "tiny-qwen3moe"])
 def test_gguf(comm: Comm, make: Callable[..., Path], name: str, kind: str) -> None:
     check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, kind, **c), name))
+
+
+@pytest.mark.parametrize("name", ["gemma3"])
+def test_windows(comm: Comm, make: Callable[..., Path], name: str) -> None:
+    check_all_ways(comm, make(lambda path, name, **_: tiny_gguf_model(path, name, attention__sliding_window=20), name))
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3moe"])
