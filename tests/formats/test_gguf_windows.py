@@ -6,7 +6,7 @@ import pytest
 
 from dllama_py.config import Activation, Arch, ModelConfig
 from dllama_py.errors import InputError
-from dllama_py.formats.checkpoint import embedding_rows, open_checkpoint
+from dllama_py.formats.checkpoint import Embedding, open_checkpoint
 from dllama_py.formats.mapped import spec_named
 from tests.gguf_models import tiny_gguf_model
 
@@ -65,4 +65,4 @@ def test_what_is_not_computed_is_refused(tmp_path: Path, changes: dict[str, obje
 def test_embedded_rows_are_scaled(tmp_path: Path) -> None:
     scaled = open_checkpoint(tiny_gguf_model(tmp_path / "a.gguf", "gemma3"))
     plain = scaled.read(spec_named(scaled.config, "embedding"), 5, 6).view(np.float32)
-    assert np.allclose(embedding_rows(scaled, [5]), plain * 128**0.5, rtol=1e-6, atol=0)
+    assert np.allclose(Embedding(scaled).rows([5]), plain * 128**0.5, rtol=1e-6, atol=0)
