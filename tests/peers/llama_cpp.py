@@ -1,6 +1,7 @@
-"""Against llama.cpp: python -m tests.peers.llama_cpp MODEL.m [--threads 2] [--rounds 3] [--env DIR] [--json]
+"""Against llama.cpp: python -m tests.peers.llama_cpp [MODEL.m] [--threads 2] [--rounds 3] [--env DIR] [--json]
 
-The same weights as a GGUF file go to llama-cpp-python, built for this CPU in an environment of its own (about 20
+Without a model: random weights of `--weights` (any type of GGUF, such as q4_k) in the shape of `--shape`. The same
+weights as a GGUF file go to llama-cpp-python, built for this CPU in an environment of its own (about 20
 minutes the first time). First both must give the same logits; then they take turns: a prompt of 168 tokens, 64 tokens
 after it. llama.cpp has its weights in memory, repacked, and samples nothing; of each round the better figure counts of
 those with and without flash attention, and with and without AMX where the CPU has it.
@@ -19,7 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.float_types import FloatType
+from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
+from dllama_py.formats.shapes import shape_named
+from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.home import home_folder
 from tests.peers.environment import llama_python
 from tests.peers.gguf_copy import write_gguf
@@ -35,21 +39,31 @@ Figures = dict[str, float]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="?")
+    parser.add_argument("--shape", default="qwen3_0.6b", help="without a model: its sizes (default: qwen3_0.6b)")
+    parser.add_argument("--weights", default="q40", help="without a model: type of all matrices (default: q40)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--env", type=Path, default=home_folder() / "peers", help="the environment, made where missing")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     python = llama_python(options.env)
+    name = options.model.name if options.model else f"{options.shape} {options.weights}"
     with tempfile.TemporaryDirectory(dir=options.env) as scratch:
         gguf = Path(scratch) / "model.gguf"
-        write_gguf(open_checkpoint(options.model), gguf)
+        write_gguf(checkpoint_of(options), gguf)
+        options.model = options.model or gguf
         likeness = compare_logits(options, python, gguf)
         rounds = [(our_speed(options), their_speed(options, python, gguf)) for _ in range(options.rounds)]
-    found = {"model": options.model.name, "threads": options.threads, **likeness, **summary(rounds)}
+    found = {"model": name, "threads": options.threads, **likeness, **summary(rounds)}
     print(json.dumps(found) if options.json else told(found))
     return 0 if likeness["least_correlation"] >= LEAST_CORRELATION else 1
+
+
+def checkpoint_of(options: argparse.Namespace) -> Checkpoint:
+    if options.model:
+        return open_checkpoint(options.model)
+    return SyntheticCheckpoint(shape_named(options.shape), FloatType.named(options.weights), options.shape)
 
 
 def compare_logits(options: argparse.Namespace, python: Path, gguf: Path) -> dict[str, Any]:
