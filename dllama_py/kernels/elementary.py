@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dllama_py.kernels.layout import X_SCALE, X_SUM, X_SUM_FIRST, X_SUM_LAST
+from dllama_py.kernels.layout import X_SCALE, X_SCALED_SUM, X_SUM_FIRST, X_SUM_LAST
 from dllama_py.kernels.vectors import (
     add_f32,
     add_i32,
@@ -162,7 +162,7 @@ def quantize_block(a: Any, b: Any, out: int) -> None:
     set_f32(out + X_SCALE, scale)
     set_i32(out + X_SUM_FIRST, sum_first)
     set_i32(out + X_SUM_LAST, sum_last)
-    set_i32(out + X_SUM, np.int32(sum_first + sum_last))
+    set_f32(out + X_SCALED_SUM, scale * np.float32(sum_first + sum_last))
 
 
 @njit(forceinline=True)

@@ -8,7 +8,7 @@ the first of their blocks. A matrix may begin and end within a super-block. "Vec
 The KV cache lies in pages of 64 positions; a thread of attention has scratch for a tile of queries and their scores.
 
 Quantised activations: 48 bytes a block (`X_*` offsets): 32 signed codes, the float32 scale, the int32 sums of the
-first 16 codes, of the last 16, and of all.
+first 16 codes and of the last 16, and the float32 product of the scale and the sum of all.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ LISTS_BYTES = 512  # of scratch: what attention notes about the queries of a til
 
 F32_BLOCK_BYTES = 4 * BLOCK  # of activations that meet float weights
 X_BLOCK_BYTES = 48
-X_SCALE, X_SUM_FIRST, X_SUM_LAST, X_SUM = 32, 36, 40, 44
+X_SCALE, X_SUM_FIRST, X_SUM_LAST, X_SCALED_SUM = 32, 36, 40, 44
 
 
 class Fields(NamedTuple):

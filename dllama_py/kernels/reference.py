@@ -125,7 +125,7 @@ def _block_products(w: Any, x: Any, x_scales: Any, leaves: Any, out: Any) -> Non
                     msum += w.minima[n, column // 16] * x[column]
                 total = fma(w.d[n, block] * x_scales[block], np.float32(isum), total)
                 if w.m.size > 0:
-                    total = fma(w.m[n, block] * x_scales[block], np.float32(msum), total)
+                    total = fma(w.m[n, block], x_scales[block] * np.float32(msum), total)
             out[leaf, n] = total
 
 

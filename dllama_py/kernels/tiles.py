@@ -125,20 +125,33 @@ def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, off
     return acc(acc, i32x16, addresses, _address), codegen
 
 
-@intrinsic
-def rows_splat_scaled(typingctx: Any, factor: Any, addresses: Any, offset: Any) -> Any:
-    """int32 tile: factor * (the int32 at addresses[m] + offset) in all lanes of row m."""
-    height = addresses.height
+def _splat_sums(name: str, count: int) -> Any:
+    """The intrinsic for `count` int32 one behind the other."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        factor, addresses, offset = args
+    def rows_splat(typingctx: Any, factor: Any, addresses: Any, offset: Any) -> Any:
+        tile = tile_i32(addresses.height)
 
-        def make(m: int) -> Any:
-            return splat(builder, builder.mul(factor, load_at(builder, addresses, m, offset, I32)))
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            factor, addresses, offset = args
 
-        return rows_of(builder, height, VI32, make)
+            def make(m: int) -> Any:
+                total = load_at(builder, addresses, m, offset, I32)
+                for i in range(1, count):
+                    total = builder.add(total, load_at(builder, addresses, m, builder.add(offset, I64(4 * i)), I32))
+                return splat(builder, builder.mul(factor, total))
 
-    return tile_i32(height)(types.int32, addresses, _address), codegen
+            return rows_of(builder, tile.height, VI32, make)
+
+        return tile(types.int32, addresses, _address), codegen
+
+    rows_splat.__name__ = name
+    return intrinsic(rows_splat)
+
+
+rows_splat_scaled = _splat_sums("rows_splat_scaled", 1)
+"""rows_splat_scaled(factor, addresses, offset): factor * (the int32 at addresses[m] + offset) in all lanes of row m."""
+rows_splat_scaled_pair = _splat_sums("rows_splat_scaled_pair", 2)
+"""The same of the sum of two int32, at the offset and behind it."""
 
 
 @intrinsic
@@ -161,20 +174,18 @@ def rows_add_scaled(typingctx: Any, total: Any, scale: Any, addresses: Any, offs
 
 
 @intrinsic
-def rows_add_scaled_sum(typingctx: Any, total: Any, scale: Any, addresses: Any, at_scale: Any, at_sum: Any) -> Any:
-    """total[m] = fma(scale * (float at addresses[m] + at_scale), float(int32 at addresses[m] + at_sum), total[m])."""
+def rows_fma(typingctx: Any, total: Any, vector: Any, tile: Any) -> Any:
+    """total[m] = fma(vector, tile[m], total[m]), float32."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        total, scale, addresses, at_scale, at_sum = args
+        total, vector, tile = args
 
         def make(m: int) -> Any:
-            factor = builder.fmul(scale, splat(builder, load_at(builder, addresses, m, at_scale, FLOAT)))
-            value = builder.sitofp(splat(builder, load_at(builder, addresses, m, at_sum, I32)), VF32)
-            return fused(builder, factor, value, builder.extract_value(total, m))
+            return fused(builder, vector, builder.extract_value(tile, m), builder.extract_value(total, m))
 
         return rows_of(builder, signature.args[0].height, VF32, make)
 
-    return total(total, f32x16, addresses, _address, _address), codegen
+    return total(total, f32x16, tile), codegen
 
 
 @intrinsic
@@ -195,20 +206,19 @@ def rows_weighted_sum(typingctx: Any, a: Any, first: Any, b: Any, last: Any) -> 
 
 
 @intrinsic
-def rows_weighted_sums_at(typingctx: Any, a: Any, at_first: Any, b: Any, at_last: Any, addresses: Any) -> Any:
-    """float32 tile: a * (int32 at addresses[m] + at_first) + b * (int32 at addresses[m] + at_last); as above."""
-    tile = tile_f32(addresses.height)
+def rows_scale_at(typingctx: Any, tile: Any, addresses: Any, offset: Any) -> Any:
+    """float32 tile: tile[m] * (the float at addresses[m] + offset)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, at_first, b, at_last, addresses = args
+        tile, addresses, offset = args
 
         def make(m: int) -> Any:
-            x, y = (splat(builder, load_at(builder, addresses, m, at, I32)) for at in (at_first, at_last))
-            return fused(builder, b, builder.sitofp(y, VF32), builder.fmul(a, builder.sitofp(x, VF32)))
+            factor = splat(builder, load_at(builder, addresses, m, offset, FLOAT))
+            return builder.fmul(builder.extract_value(tile, m), factor)
 
-        return rows_of(builder, tile.height, VF32, make)
+        return rows_of(builder, signature.args[0].height, VF32, make)
 
-    return tile(f32x16, _address, f32x16, _address, addresses), codegen
+    return tile(tile, addresses, _address), codegen
 
 
 @intrinsic

@@ -27,7 +27,7 @@ from dllama_py.kernels.layout import (
     FIELDS,
     X_BLOCK_BYTES,
     X_SCALE,
-    X_SUM,
+    X_SCALED_SUM,
     X_SUM_FIRST,
     X_SUM_LAST,
     block_bytes,
@@ -37,12 +37,13 @@ from dllama_py.kernels.tiles import (
     SIGNED_BIAS,
     rows_add_f32,
     rows_add_scaled,
-    rows_add_scaled_sum,
     rows_dot4_signed,
+    rows_fma,
     rows_fma_at,
+    rows_scale_at,
     rows_splat_scaled,
+    rows_splat_scaled_pair,
     rows_weighted_sum,
-    rows_weighted_sums_at,
     rows_zero_i32,
     rows_zero_like,
 )
@@ -60,12 +61,12 @@ from dllama_py.kernels.vectors import (
 )
 
 MINUS_4, MINUS_8, MINUS_16, MINUS_32 = (np.int32(-offset) for offset in (4, 8, 16, 32))
-BIAS, ZERO = np.int32(SIGNED_BIAS), np.int32(0)
+BIAS, ONE = np.int32(SIGNED_BIAS), np.int32(1)
 
 
 def _q40(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_splat_scaled(MINUS_8, x, at + X_SUM)
+    isum = rows_splat_scaled_pair(MINUS_8, x, at + X_SUM_FIRST)
     isum = rows_dot_nibbles(isum, weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
@@ -75,12 +76,12 @@ def _q41(kind, total, header, weights, x, b):
     isum = rows_zero_i32(total)
     isum = rows_dot_nibbles(isum, weights + 64, x, at)
     total = rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
-    return rows_add_scaled_sum(total, load_f16(weights + 32), x, at + X_SCALE, at + X_SUM)
+    return rows_fma_at(total, load_f16(weights + 32), x, at + X_SCALED_SUM)
 
 
 def _q50(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_fives(rows_splat_scaled(MINUS_16, x, at + X_SUM), weights + 32, x, at)
+    isum = rows_dot_fives(rows_splat_scaled_pair(MINUS_16, x, at + X_SUM_FIRST), weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
@@ -88,12 +89,12 @@ def _q51(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_dot_fives(rows_zero_i32(total), weights + 64, x, at)
     total = rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
-    return rows_add_scaled_sum(total, load_f16(weights + 32), x, at + X_SCALE, at + X_SUM)
+    return rows_fma_at(total, load_f16(weights + 32), x, at + X_SCALED_SUM)
 
 
 def _q80(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_splat_scaled(BIAS, x, at + X_SUM)
+    isum = rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST)
     for j in range(8):
         isum = rows_dot4_signed(isum, load_i32(weights + 32 + 64 * j), x, at + 4 * j)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
@@ -106,9 +107,9 @@ def _q2k(kind, total, header, weights, x, b):
     of_first, of_last = load_u8(weights), load_u8(weights + 16)
     isum = rows_weighted_sum(to_f32(low_nibble(of_first)), first, to_f32(low_nibble(of_last)), last)
     total = rows_add_scaled(total, load_f16(header), x, at + X_SCALE, isum)
-    minima, last_minima = to_f32(high_nibble(of_first)), to_f32(high_nibble(of_last))
-    msum = rows_weighted_sums_at(minima, at + X_SUM_FIRST, last_minima, at + X_SUM_LAST, x)
-    return rows_add_scaled(total, load_f16(header + 32), x, at + X_SCALE, msum)
+    xsum_first, xsum_last = rows_splat_scaled(ONE, x, at + X_SUM_FIRST), rows_splat_scaled(ONE, x, at + X_SUM_LAST)
+    msum = rows_weighted_sum(to_f32(high_nibble(of_first)), xsum_first, to_f32(high_nibble(of_last)), xsum_last)
+    return rows_fma(total, load_f16(header + 32), rows_scale_at(msum, x, at + X_SCALE))
 
 
 def _q3k(kind, total, header, weights, x, b):
@@ -124,7 +125,7 @@ def _q4k(kind, total, header, weights, x, b):
     isum = rows_dot_nibbles(rows_zero_i32(total), weights + 32, x, at)
     scale, minimum = to_f32(load_i8(weights)), to_f32(load_i8(weights + 16))
     total = rows_add_scaled(total, mul_f32(load_f16(header), scale), x, at + X_SCALE, isum)
-    return rows_add_scaled_sum(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALE, at + X_SUM)
+    return rows_fma_at(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALED_SUM)
 
 
 def _q5k(kind, total, header, weights, x, b):
@@ -132,7 +133,7 @@ def _q5k(kind, total, header, weights, x, b):
     isum = rows_dot_fives(rows_zero_i32(total), weights + 32, x, at)
     scale, minimum = to_f32(load_i8(weights)), to_f32(load_i8(weights + 16))
     total = rows_add_scaled(total, mul_f32(load_f16(header), scale), x, at + X_SCALE, isum)
-    return rows_add_scaled_sum(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALE, at + X_SUM)
+    return rows_fma_at(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALED_SUM)
 
 
 def _q6k(kind, total, header, weights, x, b):

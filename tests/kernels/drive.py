@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels import matmul as products
-from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, file_bytes, n_groups, packed_bytes
+from dllama_py.kernels.layout import (
+    X_BLOCK_BYTES,
+    X_SCALE,
+    X_SCALED_SUM,
+    X_SUM_FIRST,
+    X_SUM_LAST,
+    file_bytes,
+    n_groups,
+    packed_bytes,
+)
 from dllama_py.kernels.pack import pack_rows
 from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
@@ -51,12 +60,19 @@ def quantize(team: Team, x: Floats) -> Bytes:
     return out
 
 
-def quantized_fields(blocks: Bytes) -> tuple[Integers, Floats, Integers]:
-    """uint8 [B * 48] -> codes int64 [B * 32], scales [B], sums int64 [B, 3] (first 16, last 16, all)."""
+def quantized_fields(blocks: Bytes) -> tuple[Integers, Floats, Integers, Floats]:
+    """uint8 [B * 48] -> codes int64 [B * 32], scales [B], sums int64 [B, 2] (first 16, last 16), scaled sums of all
+    [B].
+    """
     blocks = blocks.reshape(-1, X_BLOCK_BYTES)
     codes = blocks[:, :32].view(np.int8).astype(np.int64).reshape(-1)
-    scales = np.ascontiguousarray(blocks[:, X_SCALE : X_SCALE + 4]).view(np.float32)[:, 0]
-    return codes, scales, np.ascontiguousarray(blocks[:, X_SCALE + 4 :]).view(np.int32).astype(np.int64)
+    scales, scaled_sums = (_words(blocks, at).view(np.float32)[:, 0] for at in (X_SCALE, X_SCALED_SUM))
+    sums = np.concatenate([_words(blocks, X_SUM_FIRST), _words(blocks, X_SUM_LAST)], axis=1).astype(np.int64)
+    return codes, scales, sums, scaled_sums
+
+
+def _words(blocks: Bytes, at: int) -> NDArray[np.int32]:
+    return np.ascontiguousarray(blocks[:, at : at + 4]).view(np.int32)
 
 
 def activation_rows(team: Team, kind: FloatType, x: Floats) -> NDArray[np.generic]:

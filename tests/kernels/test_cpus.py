@@ -10,20 +10,20 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import pytest
 
-OUTPUTS_SHA256 = "e0c5e2c6452e51dc79c15a4eccc15ac961e69a716697dd91e09fb8f08641c9f2"
+OUTPUTS_SHA256 = "05886bd3b9d59110b125fc9c2269eeb8ddfa843627b2a3c8aaca272e779c0938"
 PRODUCTS_SHA256 = {  # by type of weights
     "f32": "bdb2c795b8fb",
     "f16": "7a8e94166fa0",
     "bf16": "5aaf124761ac",
     "q40": "08ac66221d7c",
-    "q41": "c955390eac84",
+    "q41": "c82eeef0bb77",
     "q50": "6efdd07cffd5",
-    "q51": "41f5f6a24d0f",
+    "q51": "7a56211cf3c6",
     "q80": "2dfdeef22b78",
-    "q2_k": "34afbc4a2891",
+    "q2_k": "85ce4bc3200e",
     "q3_k": "793cac446b24",
-    "q4_k": "7d995c69b57c",
-    "q5_k": "dc2c8206c250",
+    "q4_k": "4c898e6d88f8",
+    "q5_k": "ba4d1b3367db",
     "q6_k": "ea693b0694e6",
 }
 SPECIALS = (  # see fingerprint.specials

@@ -17,13 +17,14 @@ EXCHANGES = {"f32": elementary.KEEP_F32, "bf16": elementary.ROUND_BF16, "q80": e
 
 
 def is_quantized(blocks: np.ndarray, x: Floats) -> bool:
-    codes, scales, sums = drive.quantized_fields(blocks)
+    codes, scales, sums, scaled_sums = drive.quantized_fields(blocks)
     expected_codes, expected_scales = reference.quantize(x.reshape(-1))
     halves = expected_codes.reshape(-1, 2, 16).sum(axis=2)
     return (
         same_bits(codes, expected_codes)
         and same_bits(scales, expected_scales)
-        and same_bits(sums, np.column_stack([halves, halves.sum(axis=1)]))
+        and same_bits(sums, halves)
+        and same_bits(scaled_sums, scales * halves.sum(axis=1).astype(np.float32))
     )
 
 
@@ -37,7 +38,7 @@ def test_a_block_below_the_smallest_normal_scale_is_zero(team: Team) -> None:
     smallest = np.float32(127 * 2.0**-126)
     x = np.zeros((1, 64), np.float32)
     x[0, 3], x[0, 35] = smallest, np.nextafter(smallest, np.float32(0))
-    codes, scales, _ = drive.quantized_fields(drive.quantize(team, x))
+    codes, scales, *_ = drive.quantized_fields(drive.quantize(team, x))
     assert (codes[3], scales[0]) == (127, 2.0**-126)
     assert (codes[35], scales[1]) == (0, 0)
 
@@ -47,7 +48,7 @@ def test_a_block_below_the_smallest_normal_scale_is_zero(team: Team) -> None:
 def test_what_is_not_finite_makes_its_whole_block_so(team: Team, damage: float, place: int) -> None:
     x = random(1, 96)
     x[0, 32 + place] = damage
-    codes, scales, _ = drive.quantized_fields(drive.quantize(team, x))
+    codes, scales, *_ = drive.quantized_fields(drive.quantize(team, x))
     assert np.isfinite(scales).tolist() == [True, False, True]
     assert not codes[32:64].any() and codes[:32].any() and codes[64:].any()
     assert np.isnan(scales[1]) == np.isnan(damage)
