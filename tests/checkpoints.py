@@ -23,6 +23,7 @@ from dllama_py.config import ModelConfig
 from dllama_py.conversion import convert_model
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.huggingface_config import read_config
+from dllama_py.formats.random_blocks import random_blocks
 from tests import tiny_models
 from tests.golden import make_tiny_hf
 
@@ -138,13 +139,14 @@ def tiny_config(name: str = "tiny-llama", **changes: Any) -> ModelConfig:
 def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kind: str = "", **changes: Any) -> Path:
     """A GGUF file with the weights of a tiny model and a byte-level tokenizer of 256 bytes and 64 specials.
 
-    `kind` is the type of all matrices, as ggml calls it; Q6_K has random codes and needs widths of whole 256
-    (`hidden_size=256`). `head_kind` is that of an untied head. `changes` are config.json entries; `experts_apart` gives
-    each expert tensors of its own, as files of early 2024 have it. With `part_tensors`, the most tensors of a part, the
-    file is split: PATH-00001-of-00003.gguf and so on, of which the first is returned.
+    `kind` is the type of all matrices, as ggml calls it; K types have random codes and need widths of whole 256
+    (`hidden_size=256`). `head_kind` is that of an untied head, `kinds` those of other tensors by the ends of their
+    names. `changes` are config.json entries; `experts_apart` gives each expert tensors of its own, as files of early
+    2024 have it. With `part_tensors`, the most tensors of a part, the file is split: PATH-00001-of-00003.gguf and so
+    on, of which the first is returned.
     """
     distinct, is_apart = changes.pop("distinct", False), changes.pop("experts_apart", False)
-    part_tensors = changes.pop("part_tensors", 0)
+    part_tensors, kinds = changes.pop("part_tensors", 0), changes.pop("kinds", {})
     config = MODELS[name] | changes
     writer = gguf.GGUFWriter(path, _GGUF_ARCHS[config["model_type"]], split_max_tensors=part_tensors)
     _add_facts(writer, config)
@@ -152,17 +154,21 @@ def tiny_gguf(path: Path, name: str = "tiny-llama", kind: str = "Q4_0", head_kin
     for tensor, values in _gguf_tensors(config, _weights(config, distinct), is_apart).items():
         matrix = values.ndim > 1 and not tensor.endswith("ffn_gate_inp.weight")
         wanted = head_kind if head_kind and tensor == "output.weight" else kind
+        wanted = next((other for end, other in kinds.items() if tensor.endswith(f"{end}.weight")), wanted)
         add_gguf_tensor(writer, tensor, values, Kind[wanted] if matrix else Kind.F32)
     finish_gguf(writer)
     return sorted(path.parent.glob(f"{path.stem}-00001-of-*.gguf"))[0] if part_tensors else path
 
 
 def add_gguf_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: Kind) -> None:
-    """float32 values in the given type; Q6_K gets random codes, for which the gguf package has no writer."""
+    """float32 values in the given type; types for which the gguf package has no writer get random codes."""
     if kind is Kind.F32:
         writer.add_tensor(name, np.ascontiguousarray(values, np.float32))
         return
-    data = _random_q6k(values) if kind is Kind.Q6_K else gguf.quants.quantize(np.ascontiguousarray(values), kind)
+    try:
+        data = gguf.quants.quantize(np.ascontiguousarray(values), kind)
+    except NotImplementedError:
+        data = _random_codes(values, kind)
     writer.add_tensor(name, data, raw_dtype=kind)
 
 
@@ -173,11 +179,9 @@ def finish_gguf(writer: gguf.GGUFWriter) -> None:
     writer.close()
 
 
-def _random_q6k(values: np.ndarray) -> np.ndarray:
-    shape = (*values.shape[:-1], values.shape[-1] // 256)
-    blocks = np.random.default_rng(values.size).integers(0, 256, (*shape, 210), dtype=np.uint8)
-    blocks[..., 192:208] = blocks[..., 192:208] % 64 + 1  # scales of 16 columns each
-    blocks[..., 208:] = np.frombuffer(np.float16(2.0**-13).tobytes(), np.uint8)
+def _random_codes(values: np.ndarray, kind: Kind) -> np.ndarray:
+    ours = next(each for each in FloatType if each.ggml_type == kind.value)
+    blocks = random_blocks(ours, values.size, float(values.std()), zlib.crc32(values.tobytes()))
     return blocks.reshape(*values.shape[:-1], -1)
 
 

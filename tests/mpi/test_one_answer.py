@@ -122,10 +122,22 @@ def test_windows(comm: Comm, make: Callable[..., Path], name: str) -> None:
     check_all_ways(comm, make(lambda path, name, **_: tiny_gguf_model(path, name, attention__sliding_window=20), name))
 
 
-@pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3moe"])
-def test_gguf_with_super_blocks_cut_between_ranks(comm: Comm, make: Callable[..., Path], name: str) -> None:
-    sizes = {"hidden_size": 256, "head_dim": 32, "intermediate_size": 256, "moe_intermediate_size": 256}
-    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, "Q6_K", **c), name, **sizes))
+@pytest.mark.parametrize(
+    ("name", "kind", "kinds"),
+    [
+        ("tiny-llama", "Q6_K", {"attn_q": "Q5_1", "ffn_gate": "Q5_0"}),
+        ("tiny-llama31", "Q4_K", {"attn_v": "Q6_K", "attn_output": "Q5_K", "ffn_down": "Q5_K"}),
+        ("tiny-qwen3", "Q3_K", {"attn_v": "Q2_K", "attn_output": "Q4_K", "ffn_up": "Q8_0"}),
+        ("tiny-qwen3moe", "Q6_K", {"attn_output": "Q3_K", "ffn_down_exps": "Q2_K", "ffn_up_exps": "Q4_K"}),
+    ],
+    ids=["q6_k", "q4_k", "q3_k", "q2_k"],
+)
+def test_gguf_with_super_blocks_cut_between_ranks(
+    comm: Comm, make: Callable[..., Path], name: str, kind: str, kinds: dict[str, str]
+) -> None:
+    """768 feed-forward columns: 3 blocks of 32 a leaf, so that leaves and ranks begin anywhere in a super-block."""
+    sizes = {"hidden_size": 256, "head_dim": 32, "intermediate_size": 768, "moe_intermediate_size": 768}
+    check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, kind, kinds=kinds, **c), name, **sizes))
 
 
 @pytest.mark.parametrize("name", ARCHS)
