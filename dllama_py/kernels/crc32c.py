@@ -84,9 +84,9 @@ def of_three_runs(state: int, address: int) -> Any:
     return skip_run(skip_run(state) ^ second) ^ third
 
 
-@compiled("int64(intp, intp)")
-def crc32c(address: int, n_bytes: int) -> Any:
-    """Of so many bytes at an address: 0 to 2^32 - 1."""
+@njit(error_model="numpy")
+def checksum(address: int, n_bytes: int) -> Any:
+    """As crc32c, for kernels."""
     state, end = np.int64(ALL_ONES), address + n_bytes
     while end - address >= 3 * RUN_BYTES:
         state = of_three_runs(state, address)
@@ -98,3 +98,9 @@ def crc32c(address: int, n_bytes: int) -> Any:
         state = np.int64(AFTER[0, (state ^ get_u8(address)) & 255]) ^ state >> 8
         address += 1
     return state ^ np.int64(ALL_ONES)
+
+
+@compiled("int64(intp, intp)")
+def crc32c(address: int, n_bytes: int) -> Any:
+    """Of so many bytes at an address: 0 to 2^32 - 1."""
+    return checksum(address, n_bytes)

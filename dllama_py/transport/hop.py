@@ -100,6 +100,7 @@ class HopSender:
         header = HopHeader(kind, step, n_rows, form.width, code, words_bytes, n_bytes, now, crc)
         header.write(room.header, room.address, self._checksum)
         room.request = self._comm.start_send(room.bytes[: HEADER_BYTES + payload_bytes], self._to)
+        room.request.is_done()  # MPI's code is in the CPU's caches now, and is not when the next message begins
         self._rooms.rotate(-1)
         self.traffic.n_messages += 1
         self.traffic.n_bytes += HEADER_BYTES + payload_bytes

@@ -4,8 +4,8 @@ import numpy as np
 
 from dllama_py.activations import ActivationType
 from dllama_py.float_types import Bytes, Floats
+from dllama_py.kernels import crc32c
 from dllama_py.kernels.activations import CODINGS, decode_rows, encode_rows
-from dllama_py.kernels.crc32c import crc32c
 from dllama_py.kernels.program import argument, kernel
 from dllama_py.kernels.team import Team
 from dllama_py.kernels.vectors import set_i64
@@ -24,7 +24,9 @@ class Checksum(Words):
 @kernel(Checksum)
 def checksum(args: int, thread: int, threads: int) -> None:
     if thread == 0:
-        set_i64(argument(args, Checksum.OUT), crc32c(argument(args, Checksum.BYTES), argument(args, Checksum.N)))
+        set_i64(
+            argument(args, Checksum.OUT), crc32c.checksum(argument(args, Checksum.BYTES), argument(args, Checksum.N))
+        )
 
 
 def crc(team: Team, data: Bytes) -> int:
