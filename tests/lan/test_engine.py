@@ -57,21 +57,19 @@ def test_the_answer_of_one_node_over_the_wire(
 
 @pytest.mark.parametrize("n_hosts", [2, 4])
 def test_a_pulled_cable_is_told_in_one_line(network: Callable[[int], Lan], model: Path, n_hosts: int) -> None:
-    """A rank that is cut off while it waits for the next step, and mpirun with it, end when the cable is back."""
+    """The job ends while the cable is out; what is cut off, waiting for the next step, ends when it is back."""
     lan = network(n_hosts)
     program = [sys.executable, *INFERENCE, "--model", str(model), "--steps", "4000"]
     environment = {**lan.environment(), "DLLAMA_PATIENCE_S": "2"}
-    lines = []
     with subprocess.Popen(lan.mpirun(*program), env=environment, stderr=subprocess.PIPE, text=True) as job:
         assert job.stderr is not None
         assert any("Pred" in line for line in job.stderr)
         lan.hosts[1].cut()
-        for line in job.stderr:
-            if "Pred" not in line:
-                lines.append(re.sub("for . s", "", line)[:70])
-                lan.hosts[1].mend()
+        lines = [re.sub("for . s", "", line)[:70] for line in job.stderr if "Pred" not in line]
         assert job.wait(DEADLINE_S) == 3
     assert lines == ["rank 0 on node1: no sign of life from rank 1 on node2 : it is frozen o"]
+    assert not lan.hosts[0].processes()
+    lan.hosts[1].mend()
     deadline = time.monotonic() + DEADLINE_S
     while any(host.processes() for host in lan.hosts):
         assert time.monotonic() < deadline, {host.name: host.processes() for host in lan.hosts}
