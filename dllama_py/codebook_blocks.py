@@ -1,6 +1,6 @@
 """Blocks whose codes are numbers of a table, as they lie in a file (ggml-common.h; the values are ggml-quants.c's).
 
-The codes given here are the table's entries with their signs. A word is a run of 8 (or 4) columns, see `codebooks`.
+The codes given here are the table's entries with their signs. A codeword is a run of 8 (or 4) columns, see `codebooks`.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dllama_py.block_parts import Parts, half, nibbles, ones
 from dllama_py.codebooks import (
-    IQ1_WORDS,
-    IQ2_S_WORDS,
-    IQ2_XS_WORDS,
-    IQ2_XXS_WORDS,
-    IQ3_S_WORDS,
-    IQ3_XXS_WORDS,
+    IQ1_BOOK,
+    IQ2_S_BOOK,
+    IQ2_XS_BOOK,
+    IQ2_XXS_BOOK,
+    IQ3_S_BOOK,
+    IQ3_XXS_BOOK,
     IQ4_LEVELS,
     MXFP4_LEVELS,
-    words_of,
+    codewords_of,
 )
 from dllama_py.float_types import Bytes, Floats, FloatType
 
@@ -53,38 +53,38 @@ def _iq4xs(blocks: Bytes) -> Parts:
 
 
 def _iq2xxs(blocks: Bytes) -> Parts:
-    """Half scale; of each 32 columns 4 numbers of words, then as u32 four sevens of signs and a scale."""
+    """Half scale; of each 32 columns 4 numbers of codewords, then as u32 four sevens of signs and a scale."""
     runs = blocks[..., 2:].reshape(*blocks.shape[:-1], 8, 8)
     signs, scales = _sevens_and_scale(runs[..., 4:])
-    codes = words_of(IQ2_XXS_WORDS)[runs[..., :4]] * signs
+    codes = codewords_of(IQ2_XXS_BOOK)[runs[..., :4]] * signs
     return Parts(_columns(blocks, codes), half(blocks, 0) * _EIGHTH, scales)
 
 
 def _iq2xs(blocks: Bytes) -> Parts:
     """Half scale; 32 u16 of 9 bits of number and 7 of signs; a nibble of scale for each 16 columns."""
     packed = _u16(blocks, 2, 66)  # [..., 32]
-    codes = words_of(IQ2_XS_WORDS)[packed & 511] * _signs(with_eighth_sign(packed >> 9))
+    codes = codewords_of(IQ2_XS_BOOK)[packed & 511] * _signs(with_eighth_sign(packed >> 9))
     return Parts(_columns(blocks, codes), half(blocks, 0) * _EIGHTH, _odd(blocks[..., 66:]))
 
 
 def _iq2s(blocks: Bytes) -> Parts:
     """Half scale; 32 low bytes of numbers; 32 bytes of signs; two high bits of each number; nibbles of scales."""
     numbers = blocks[..., 2:34] + 256 * _bits(blocks[..., 66:74], 2)  # [..., 32]
-    codes = words_of(IQ2_S_WORDS)[numbers] * _signs(blocks[..., 34:66])
+    codes = codewords_of(IQ2_S_BOOK)[numbers] * _signs(blocks[..., 34:66])
     return Parts(_columns(blocks, codes), half(blocks, 0) * _EIGHTH, _odd(blocks[..., 74:]))
 
 
 def _iq3xxs(blocks: Bytes) -> Parts:
-    """Half scale; 64 numbers of words of 4; of each 32 columns a u32 of four sevens of signs and a scale."""
+    """Half scale; 64 numbers of codewords of 4; of each 32 columns a u32 of four sevens of signs and a scale."""
     signs, scales = _sevens_and_scale(blocks[..., 66:].reshape(*blocks.shape[:-1], 8, 4))
-    codes = _columns(blocks, words_of(IQ3_XXS_WORDS)[blocks[..., 2:66]])
+    codes = _columns(blocks, codewords_of(IQ3_XXS_BOOK)[blocks[..., 2:66]])
     return Parts(codes * _columns(blocks, signs), half(blocks, 0) * _QUARTER, scales)
 
 
 def _iq3s(blocks: Bytes) -> Parts:
     """Half scale; 64 low bytes of numbers; a high bit of each; 32 bytes of signs; nibbles of scales of 32 columns."""
     numbers = blocks[..., 2:66] + 256 * _bits(blocks[..., 66:74], 1)  # [..., 64]
-    codes = _columns(blocks, words_of(IQ3_S_WORDS)[numbers])
+    codes = _columns(blocks, codewords_of(IQ3_S_BOOK)[numbers])
     signs = _columns(blocks, _signs(blocks[..., 74:106]))
     return Parts(codes * signs, half(blocks, 0), _odd(blocks[..., 106:]))
 
@@ -156,7 +156,7 @@ def _sevens_and_scale(packed: Bytes) -> tuple[Signed, Numbers]:
 
 def _shifted(blocks: Bytes, numbers: Numbers, shifts: Numbers) -> Signed:
     """8 * level + shift, which belongs to a word: [..., 32] -> [..., 256]. Scales are eighths."""
-    return _columns(blocks, words_of(IQ1_WORDS)[numbers] * np.int8(8) + shifts[..., None].astype(np.int8))
+    return _columns(blocks, codewords_of(IQ1_BOOK)[numbers] * np.int8(8) + shifts[..., None].astype(np.int8))
 
 
 PARTS: dict[FloatType, Callable[[Bytes], Parts]] = {

@@ -26,12 +26,12 @@ class Codebook(NamedTuple):
     bitmap: str
 
     @property
-    def n_words(self) -> int:
-        return len(words_of(self))
+    def n_codewords(self) -> int:
+        return len(codewords_of(self))
 
 
 @cache
-def words_of(book: Codebook) -> NDArray[np.int8]:
+def codewords_of(book: Codebook) -> NDArray[np.int8]:
     """All words of a codebook as levels: int8 [words, width]."""
     numbers = np.flatnonzero(np.unpackbits(np.frombuffer(b85decode(book.bitmap), np.uint8)))
     digits = numbers[:, None] // len(book.levels) ** np.arange(book.width) % len(book.levels)
@@ -40,7 +40,7 @@ def words_of(book: Codebook) -> NDArray[np.int8]:
     return words
 
 
-IQ2_XXS_WORDS = Codebook(
+IQ2_XXS_BOOK = Codebook(
     8,
     (8, 25, 43),
     "s;DTc2qJ=l03awL00;m803ZSYC;$Qg0000W000UI0)mJDfG8jW3LpXi2mk<}2mk;I004jh00IC2f+!#YC@25`AOHX$001BW0000003Zke00000"
@@ -54,7 +54,7 @@ IQ2_XXS_WORDS = Codebook(
     "00;m80001h0000000000000000000003ZMW00;m8AOHXWfB*mh0000003ZMW000000000003ZMW00000000000000000000000000000000000"
     "001BW00000AOHXW0000000000000000000000",
 )
-IQ2_XS_WORDS = Codebook(
+IQ2_XS_BOOK = Codebook(
     8,
     (8, 25, 43),
     "s;a7rs-l9ZqJS!@stTfl2%vxfDvAgKf*=5ZfB*`rqJpTXfG8jU3ZjAlpnxDC0007l00^J}00IC20;-^hC?J3c00IJ_fB+x>00IaA0Du4>fB*mh"
@@ -68,7 +68,7 @@ IQ2_XS_WORDS = Codebook(
     "00000AOHXW0Du4h000002mk;82mk;80HS~(AOHXW004jh000022mk;80w{n02mk;8fB+x>00062000020000000000000000000000IC2AOHdY"
     "q5uE@0006AAOHXW0001>000000H6Q>004jhfB",
 )
-IQ2_S_WORDS = Codebook(
+IQ2_S_BOOK = Codebook(
     8,
     (8, 25, 43),
     "s;a7rs-mi>poprfiVC8tD4?h)DvAgSsvrP}hzJU*qN=K@s4Ak03aY9os;Vd|iU<O#AOMOeAPNWo0;sBps;Y_zfPey^svshY2m%5C0Dve6pa=i}"
@@ -82,7 +82,7 @@ IQ2_S_WORDS = Codebook(
     "000003IG5A0Ehqp0000000000000620EmbPDhL1o001C>000O803ZMW00<xgC;$KeB7gvj2mk^A0001h0tf&I000000000000000AOHXW00062"
     "0ssI20001h000000ssIY0007jD1ZO}00;m8fB",
 )
-IQ3_XXS_WORDS = Codebook(
+IQ3_XXS_BOOK = Codebook(
     4,
     (4, 12, 20, 28, 36, 44, 52, 62),
     "s8OImAOHXqP@qJhKnMVUs6e1m06_o*L7)Tx0001h01yBH2mt^TK>z?C03ZMW00004000O80Ez$r5CA{`P@qt#0e}Dipg^Di00000P@q770000W"
@@ -92,7 +92,7 @@ IQ3_XXS_WORDS = Codebook(
     "0Duty0000WAOHYB00000000000Du4h000O8AOHXW000O83IGTI002M$002M$00961000O80001j00000000002mk;81ONa403ZMW0000G00000"
     "5CA{`000006@UOB03ZMW00062fB*mh03ZMW1RwwafCK;#004jh002M$KmY&$pa2K}000000001h000000000000000",
 )
-IQ3_S_WORDS = Codebook(
+IQ3_S_BOOK = Codebook(
     4,
     (1, 3, 5, 7, 9, 11, 13, 15),
     "<?6%`rBI+r=){pk2mnMN#gasbB~Sp65JaF-2%rH(fDuR_kU#){C;*}mMF0X20#E=z03ZNBr~sl60Ehqp=+&S~017}L(uhEiK%fAEfF+0^kOY7r"
@@ -102,7 +102,7 @@ IQ3_S_WORDS = Codebook(
     "NC1E!0ssI203ZSY08jt`00000AOHXWC;%V;0000008{`_004jhfB=C2000O803ZMeAOs+QfCxYUfB*mh000C45C9+mkN^M(004jh1ONa4fB*mh"
     "08jt`00000i2$GifCwM}AV3HJ6aWAKNP<9s06+i$AOHX)01yBGL=b=g0Du4h001BWAOHXWAOHYB00000fB*mh00000",
 )
-IQ1_WORDS = Codebook(
+IQ1_BOOK = Codebook(
     8,
     (-1, 0, 1),
     "s-!5P1wcZI5Tc9~VFXb{SP)bMD4_}{K?EYAq^O_;KtTi%7yuAK1;A7V5#3c#302SlL;z4#F+l|o0*Vl#gb@J>C_;)5Q4A0n1rPyL5Tb-Ap#%~_"

@@ -50,11 +50,6 @@ class FloatType(Enum):
         """Whether activations meet this type in f32 rather than in q80 blocks."""
         return self in (FloatType.F32, FloatType.F16, FloatType.BF16)
 
-    @property
-    def is_computed(self) -> bool:
-        """Whether there are kernels for it; a file with tensors of another type is refused when it is opened."""
-        return self not in _NOT_COMPUTED
-
     def n_bytes(self, n_elements: int) -> int:
         """Bytes of a run of elements that is a whole number of file blocks."""
         blocks, rest = divmod(n_elements, self.block_elements)
@@ -68,19 +63,3 @@ class FloatType(Enum):
             if kind.label == label:
                 return kind
         raise ValueError(f"no float type {label!r}; known: {', '.join(kind.label for kind in cls)}")
-
-
-_NOT_COMPUTED = {
-    FloatType.IQ2XXS,
-    FloatType.IQ2XS,
-    FloatType.IQ3XXS,
-    FloatType.IQ1S,
-    FloatType.IQ4NL,
-    FloatType.IQ3S,
-    FloatType.IQ2S,
-    FloatType.IQ4XS,
-    FloatType.IQ1M,
-    FloatType.MXFP4,
-}
-
-COMPUTED = tuple(kind for kind in FloatType if kind.is_computed)

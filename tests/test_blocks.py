@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from dllama_py import codebook_blocks, k_blocks, plain_blocks
 from dllama_py.blocks import FloatType, dequantize, quantize, widen_bf16
 from dllama_py.kernels.quantize import quantize_rows, widen_rows
-from tests.kernels.samples import HALVES_AT
+from tests.kernels.samples import EXPONENTS_AT, FINITE
 
 PARTS_KNOWN = [*plain_blocks.PARTS, *k_blocks.PARTS, *codebook_blocks.PARTS]
 WRITABLE = [FloatType.F32, FloatType.F16, FloatType.Q40, FloatType.Q80]
@@ -53,8 +53,8 @@ def test_dequantising_is_that_of_the_gguf_package(kind, special):
     data = np.random.default_rng(1).integers(0, 256, (4, 3, kind.block_bytes), dtype=np.uint8)
     if special is not None:
         data[:] = special
-    for place in HALVES_AT.get(kind, [0]):
-        data[..., place + 1] &= 0xBB
+    for place in EXPONENTS_AT.get(kind, [1]):
+        data[..., place] &= FINITE
     data = data.reshape(4, -1)
     theirs = gguf.quants.dequantize(data, Kind(kind.ggml_type))
     np.testing.assert_array_equal(dequantize(data, kind).view(np.uint32), theirs.view(np.uint32))

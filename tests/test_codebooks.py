@@ -9,12 +9,12 @@ from dllama_py import codebooks
 from dllama_py.codebook_blocks import with_eighth_sign
 
 BOOKS = {
-    "IQ2_XXS": codebooks.IQ2_XXS_WORDS,
-    "IQ2_XS": codebooks.IQ2_XS_WORDS,
-    "IQ2_S": codebooks.IQ2_S_WORDS,
-    "IQ3_XXS": codebooks.IQ3_XXS_WORDS,
-    "IQ3_S": codebooks.IQ3_S_WORDS,
-    "IQ1_S": codebooks.IQ1_WORDS,
+    "IQ2_XXS": codebooks.IQ2_XXS_BOOK,
+    "IQ2_XS": codebooks.IQ2_XS_BOOK,
+    "IQ2_S": codebooks.IQ2_S_BOOK,
+    "IQ3_XXS": codebooks.IQ3_XXS_BOOK,
+    "IQ3_S": codebooks.IQ3_S_BOOK,
+    "IQ1_S": codebooks.IQ1_BOOK,
 }
 
 
@@ -22,9 +22,9 @@ BOOKS = {
 def test_words_are_those_of_the_gguf_package(name: str) -> None:
     oracle = getattr(gguf.quants, name)
     oracle.init_grid()
-    words = codebooks.words_of(BOOKS[name])
+    words = codebooks.codewords_of(BOOKS[name])
     np.testing.assert_array_equal(words, oracle.grid.reshape(oracle.grid_shape))
-    assert BOOKS[name].n_words == len(words) == oracle.grid_shape[0]
+    assert BOOKS[name].n_codewords == len(words) == oracle.grid_shape[0]
 
 
 def test_levels_are_those_of_the_gguf_package() -> None:

@@ -6,7 +6,7 @@ It knows ggml's type numbers, not model architectures.
 from dataclasses import dataclass
 
 from dllama_py.errors import InputError
-from dllama_py.float_types import COMPUTED, FloatType
+from dllama_py.float_types import FloatType
 from dllama_py.formats.gguf_metadata import Cursor, Metadata
 from dllama_py.formats.mapped import MappedFile
 
@@ -14,7 +14,7 @@ MAGIC = b"GGUF"
 _DEFAULT_ALIGNMENT = 32
 _MAX_DIMS = 4
 _LEAST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8  # name length, number of dims, one dim, type, offset
-_READABLE = {kind.ggml_type: kind for kind in COMPUTED}
+_READABLE = {kind.ggml_type: kind for kind in FloatType}
 _GGML_NAMES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K",
     12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",

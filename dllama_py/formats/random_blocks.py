@@ -3,6 +3,8 @@
 For measuring and testing; no model's weights are quantised into these types here.
 """
 
+import math
+
 import numpy as np
 
 from dllama_py.blocks import Bytes, Floats, FloatType, dequantize, quantize
@@ -34,8 +36,23 @@ def random_blocks(kind: FloatType, n_elements: int, deviation: float, seed: int)
 
 
 def _set_scale(blocks: Bytes, kind: FloatType, scale: float) -> None:
+    if kind is FloatType.MXFP4:
+        _set_exponents(blocks, scale)
+        return
+    if kind is FloatType.IQ1M:  # a quarter of the half above each 12 bits of scales
+        bits = int(np.array([scale], np.float16).view(np.uint16)[0])
+        for quarter in range(4):
+            blocks[:, 49 + 2 * quarter] = blocks[:, 49 + 2 * quarter] & 15 | (bits >> 4 * quarter & 15) << 4
+        return
     for at, ratio in _HALVES.get(kind, ((0, 1.0),)):
         blocks[:, at : at + 2] = np.array([scale * ratio], np.float16).view(np.uint8)
+
+
+def _set_exponents(blocks: Bytes, scale: float) -> None:
+    """Two neighbouring powers of two, whose mean square is the scale's; a block says twice what it multiplies with."""
+    power = math.floor(math.log2(scale))
+    larger = (scale**2 / 4.0**power - 1) / 3
+    blocks[:, 0] = 128 + power + (np.arange(len(blocks)) * 0.618 % 1 < larger)
 
 
 def _bf16(values: Floats) -> Bytes:

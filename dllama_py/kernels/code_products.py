@@ -32,7 +32,8 @@ def _field(builder: Any, v: Any, at: int, mask: int, to: int = 0) -> Any:
     return builder.and_(v, const(VI32, (mask << to) * 0x01010101))
 
 
-def _nibbles(builder: Any, address: Any) -> list[Any]:
+def nibble_vectors(builder: Any, address: Any) -> list[Any]:
+    """The 8 vectors of 4 vectors of nibbles."""
     vectors = _vectors(builder, address, 4)
     return [_field(builder, v, at, 15) for at in (0, 4) for v in vectors]
 
@@ -57,12 +58,12 @@ def _threes(builder: Any, address: Any) -> list[Any]:
 
 def _fives(builder: Any, address: Any) -> list[Any]:
     high = _bits(builder, builder.add(address, I64(4 * _VECTOR_BYTES)), to=4)
-    return _joined(builder, _nibbles(builder, address), high)
+    return _joined(builder, nibble_vectors(builder, address), high)
 
 
 def _sixes(builder: Any, address: Any) -> list[Any]:
     high = _pairs(builder, builder.add(address, I64(4 * _VECTOR_BYTES)), to=4)
-    return _joined(builder, _nibbles(builder, address), high)
+    return _joined(builder, nibble_vectors(builder, address), high)
 
 
 def _define(name: str, unpack: Unpack, largest: int, vectors: range = range(8)) -> Any:
@@ -87,7 +88,7 @@ def _define(name: str, unpack: Unpack, largest: int, vectors: range = range(8)) 
     return intrinsic(rows_dot)
 
 
-rows_dot_nibbles = _define("rows_dot_nibbles", _nibbles, 15)
+rows_dot_nibbles = _define("rows_dot_nibbles", nibble_vectors, 15)
 """4 vectors of nibbles."""
 rows_dot_fives = _define("rows_dot_fives", _fives, 31)
 """4 vectors of nibbles, then one of high bits."""

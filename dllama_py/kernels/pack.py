@@ -51,7 +51,7 @@ def _packer(kind: FloatType) -> Callable[..., None]:
             for block in range(first, end):
                 source = data + row * row_bytes + block * BLOCK // elements * n_bytes
                 if header != 0 and (block == first or block * BLOCK % elements == 0):
-                    header_of(constant(number), source, scratch)
+                    header_of(constant(number), source, block * BLOCK % elements // BLOCK, scratch)
                     for i in range(header):
                         set_i16(target + 2 * (GROUP * i + lane), get_i16(scratch + 2 * i))
                     target += 2 * GROUP * header

@@ -1,9 +1,9 @@
 """A file's blocks as the fields that kernels want (layout.FIELDS), for one row and 32 columns at a time.
 
 `run_of(kind, source, part, out)` gives the address of the fields of columns [32 * part, ...) of the file's block at
-`source`: written to `out`, or the block itself where it has this form already. `header_of(kind, source, out)` writes
-what a super-block has once. `kind` is a Constant. Words of 32 bits hold four columns, so bit fields of four columns
-move at once.
+`source`: written to `out`, or the block itself where it has this form already. `header_of(kind, source, part, out)`
+writes what a super-block has once, for its runs of 32 columns from `part` on. `kind` is a Constant. Words of 32 bits
+hold four columns, so bit fields of four columns move at once.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from numba import njit
 from numba.extending import overload
 
 from dllama_py.float_types import FloatType
+from dllama_py.kernels import rearrange_codebooks
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
 _NIBBLES, _PAIRS, _ONES = 0x0F0F0F0F, 0x03030303, 0x01010101
@@ -99,7 +100,7 @@ def _q51(kind, source, part, out):
     return out
 
 
-def _q2k_header(kind, source, out):
+def _q2k_header(kind, source, part, out):
     copy_half(source + 80, out)
     negate_half(source + 82, out + 2)
 
@@ -110,7 +111,7 @@ def _q2k(kind, source, part, out):
     return out
 
 
-def _q3k_header(kind, source, out):
+def _q3k_header(kind, source, part, out):
     copy_half(source + 108, out)
 
 
@@ -122,7 +123,7 @@ def _q3k(kind, source, part, out):
     return out
 
 
-def _q4k_header(kind, source, out):
+def _q4k_header(kind, source, part, out):
     copy_half(source, out)
     negate_half(source + 2, out + 2)
 
@@ -144,7 +145,7 @@ def _q5k(kind, source, part, out):
     return out
 
 
-def _q6k_header(kind, source, out):
+def _q6k_header(kind, source, part, out):
     copy_half(source + 208, out)
 
 
@@ -159,7 +160,7 @@ def _itself(kind, source, part, out):
     return source
 
 
-def _nothing(kind, source, out):
+def _nothing(kind, source, part, out):
     return
 
 
@@ -171,14 +172,14 @@ _RUNS: dict[int, Callable[..., Any]] = {
     FloatType.Q4K.ggml_type: _q4k,
     FloatType.Q5K.ggml_type: _q5k,
     FloatType.Q6K.ggml_type: _q6k,
-}
+} | rearrange_codebooks.RUNS
 _HEADERS: dict[int, Callable[..., Any]] = {
     FloatType.Q2K.ggml_type: _q2k_header,
     FloatType.Q3K.ggml_type: _q3k_header,
     FloatType.Q4K.ggml_type: _q4k_header,
     FloatType.Q5K.ggml_type: _q4k_header,
     FloatType.Q6K.ggml_type: _q6k_header,
-}
+} | rearrange_codebooks.HEADERS
 
 
 def run_of(kind, source, part, out):
@@ -191,11 +192,11 @@ def _choose_run(kind, source, part, out):
     return _RUNS.get(kind.number, _itself)
 
 
-def header_of(kind, source, out):
+def header_of(kind, source, part, out):
     """Only inside compiled code; see the module's docstring."""
     raise RuntimeError("header_of runs in compiled code only")
 
 
 @overload(header_of, jit_options={"forceinline": True})
-def _choose_header(kind, source, out):
+def _choose_header(kind, source, part, out):
     return _HEADERS.get(kind.number, _nothing)

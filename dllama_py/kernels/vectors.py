@@ -68,6 +68,7 @@ load_f32 = define(f32x16, (_address,), lambda b, a: load(b, a, VF32), "load_f32"
 load_f16 = define(f32x16, (_address,), lambda b, a: widen_half(b, load(b, a, VI16)), "load_f16")
 load_bf16 = define(f32x16, (_address,), load_bfloats, "load_bf16")
 load_i8 = define(i32x16, (_address,), lambda b, a: b.sext(load(b, a, ir.VectorType(I8, LANES)), VI32), "load_i8")
+load_u16 = define(i32x16, (_address,), lambda b, a: b.zext(load(b, a, VI16), VI32), "load_u16")
 load_u8 = define(i32x16, (_address,), lambda b, a: b.zext(load(b, a, ir.VectorType(I8, LANES)), VI32), "load_u8")
 store_f32 = define(types.void, (_address, f32x16), store, "store_f32")
 store_f16 = define(
@@ -135,11 +136,26 @@ add_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y), "add_i32")
 or_i32 = define(i32x16, (i32x16,) * 2, lambda b, x, y: b.or_(x, y), "or_i32")
 low_nibble = define(i32x16, (i32x16,), lambda b, v: b.and_(v, const(VI32, 15)), "low_nibble")
 high_nibble = define(i32x16, (i32x16,), lambda b, v: b.lshr(v, const(VI32, 4)), "high_nibble")
+shift_right_i32 = define(i32x16, (i32x16, types.int32), lambda b, v, n: b.lshr(v, splat(b, n)), "shift_right_i32")
+twice_plus_one = define(
+    i32x16, (i32x16,), lambda b, v: b.or_(b.shl(v, const(VI32, 1)), const(VI32, 1)), "twice_plus_one"
+)
 shift_left_i32 = define(i32x16, (i32x16, types.int32), lambda b, v, n: b.shl(v, splat(b, n)), "shift_left_i32")
 
 
 to_f32 = define(f32x16, (i32x16,), lambda b, v: b.sitofp(v, VF32), "to_f32")
 to_i32 = define(i32x16, (f32x16,), lambda b, v: b.fptosi(v, VI32), "to_i32")
+
+
+def _half_power_of_two(builder: Any, exponents: Any) -> Any:
+    subnormal = builder.shl(const(VI32, 1 << 21), exponents)
+    normal = builder.shl(builder.sub(exponents, const(VI32, 1)), const(VI32, 23))
+    is_small = builder.icmp_unsigned("<", exponents, const(VI32, 2))
+    return builder.bitcast(builder.select(is_small, subnormal, normal), VF32)
+
+
+half_power_of_two = define(f32x16, (i32x16,), _half_power_of_two, "half_power_of_two")
+"""half_power_of_two(e): 2^(e - 128) for e of 0..255, exact."""
 f32_of_bits = define(f32x16, (i32x16,), lambda b, v: b.bitcast(v, VF32), "f32_of_bits")
 
 

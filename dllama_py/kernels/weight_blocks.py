@@ -12,6 +12,7 @@ import numpy as np
 from numba.extending import overload
 
 from dllama_py.float_types import FloatType
+from dllama_py.kernels import codebook_steps
 from dllama_py.kernels.code_products import (
     rows_dot_first_pairs,
     rows_dot_first_sixes,
@@ -179,7 +180,7 @@ _STEPS: dict[int, Callable[..., Any]] = {
     FloatType.Q4K.ggml_type: _q4k,
     FloatType.Q5K.ggml_type: _q5k,
     FloatType.Q6K.ggml_type: _q6k,
-}
+} | codebook_steps.STEPS
 
 
 _KINDS = {kind.ggml_type: kind for kind in FIELDS}

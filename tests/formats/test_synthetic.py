@@ -6,14 +6,13 @@ import pytest
 
 from dllama_py.blocks import FloatType, dequantize
 from dllama_py.errors import UsageError
-from dllama_py.float_types import COMPUTED
 from dllama_py.formats.checkpoint import Checkpoint, Embedding
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 
 CONFIG = shape_named("qwen3_0.6b", 2)
-KINDS = list(COMPUTED)
+KINDS = list(FloatType)
 
 
 def spec_of(name: str) -> TensorSpec:

@@ -11,7 +11,7 @@ import json
 import numpy as np
 
 from dllama_py.activations import ActivationType
-from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
+from dllama_py.float_types import Bytes, Floats, FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
@@ -21,7 +21,7 @@ from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
 from tests.kernels.hops import crc, decoded, encoded
 from tests.kernels.paged import Heads, PagedCache, Sight, attend, prepare
-from tests.kernels.samples import HALVES_AT
+from tests.kernels.samples import EXPONENTS_AT, OF_EVERY_CPU, put_half
 
 SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
 ROWS = [(0, 62), (0, 63), (0, 64), (1, 3), (1, 70)]
@@ -52,8 +52,8 @@ def weights(kind: FloatType, rows: int, columns: int) -> Bytes:
     n_blocks = columns // kind.block_elements
     blocks = (integers(3, rows, n_blocks, kind.block_bytes) >> 8).astype(np.uint8)
     halves = SCALES[integers(4, rows, n_blocks) % SCALES.size][..., None].view(np.uint8)
-    for at in HALVES_AT.get(kind, [0]):
-        blocks[..., at : at + 2] = halves
+    for at in EXPONENTS_AT.get(kind, [1]):
+        put_half(kind, blocks, at, halves)
     return blocks.reshape(rows, -1)
 
 
@@ -63,9 +63,9 @@ def activations() -> Floats:
 
 
 def products(team: Team) -> dict[str, str]:
-    """Of every weights type: the beginning of the SHA-256 of its products."""
+    """By weights type: the beginning of the SHA-256 of its products."""
     found = {}
-    for kind in COMPUTED:
+    for kind in OF_EVERY_CPU:
         data, x = weights(kind, 24, 256), activations()
         of_heights = [drive.matmul(team, kind, data, x[:n_rows], [0, 3, 8]) for n_rows in (1, 4, 6)]  # of a tile
         assert all(np.isfinite(out).all() for out in of_heights)

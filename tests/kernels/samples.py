@@ -3,22 +3,26 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.float_types import COMPUTED, Bytes, Floats, FloatType
+from dllama_py.float_types import Bytes, Floats, FloatType
 
-WEIGHTS_TYPES = list(COMPUTED)
+WEIGHTS_TYPES = list(FloatType)
+_ALIKE = {FloatType.IQ4NL, FloatType.IQ2XXS, FloatType.IQ2XS, FloatType.IQ3XXS, FloatType.IQ1S}
+OF_EVERY_CPU = [kind for kind in FloatType if kind not in _ALIKE]
+"""The others are of the same instructions as one of these: what differs from CPU to CPU does so in these."""
 SCALES = [0.01, -0.02, 0.5, 0.0, -0.0, 65504.0, -65504.0, 2.0**-24, 1023 * 2.0**-24, 2.0**-14]  # halves
 CODE_BYTES = [0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0]
-HALVES_AT = {  # in a file block, where not at the front alone; the byte behind is the upper one
-    FloatType.Q41: [0, 2],
-    FloatType.Q51: [0, 2],
-    FloatType.Q2K: [80, 82],
-    FloatType.Q3K: [108],
-    FloatType.Q4K: [0, 2],
-    FloatType.Q5K: [0, 2],
-    FloatType.Q6K: [208],
-    FloatType.IQ1M: [54],  # its highest bits; the others lie before it
-    FloatType.MXFP4: [-1],  # its exponent
+EXPONENTS_AT = {  # in a file block the upper bytes of its halves, where these are not at the front alone
+    FloatType.Q41: [1, 3],
+    FloatType.Q51: [1, 3],
+    FloatType.Q2K: [81, 83],
+    FloatType.Q3K: [109],
+    FloatType.Q4K: [1, 3],
+    FloatType.Q5K: [1, 3],
+    FloatType.Q6K: [209],
+    FloatType.IQ1M: [55],  # of which the upper bits count
+    FloatType.MXFP4: [0],  # which is all
 }
+FINITE = 0xBB  # a mask of such a byte that leaves no infinity
 
 
 def random(*shape: int, seed: int = 1) -> Floats:
@@ -34,10 +38,18 @@ def weights(kind: FloatType, rows: int, columns: int, seed: int = 1) -> Bytes:
     blocks = rng.integers(0, 256, (rows, columns // kind.block_elements, kind.block_bytes)).astype(np.uint8)
     uniform = rng.random(blocks.shape[:2]) < 0.25
     blocks[uniform] = rng.choice(CODE_BYTES, (uniform.sum(), 1))
-    for at in HALVES_AT.get(kind, [0]):
+    for at in EXPONENTS_AT.get(kind, [1]):
         halves = rng.choice(np.array(SCALES, np.float16), (*blocks.shape[:2], 1))
-        blocks[..., at : at + 2] = halves.view(np.uint8)
+        put_half(kind, blocks, at, halves.view(np.uint8))
     return blocks.reshape(rows, -1)
+
+
+def put_half(kind: FloatType, blocks: Bytes, at: int, half: Bytes) -> None:
+    """A half, uint8 [..., 2], whose upper byte is to be at `at`; where there are no whole halves that byte alone."""
+    if kind in (FloatType.IQ1M, FloatType.MXFP4):
+        blocks[..., at] = half[..., 1] & FINITE
+    else:
+        blocks[..., at - 1 : at + 1] = half
 
 
 def _float_weights(rng: np.random.Generator, kind: FloatType, rows: int, columns: int) -> Bytes:

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from dllama_py.float_types import BLOCK, COMPUTED, FloatType
+from dllama_py.float_types import BLOCK, FloatType
 from dllama_py.kernels.layout import X_BLOCK_BYTES, n_groups, packed_bytes
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Program
@@ -52,7 +52,7 @@ def best_seconds(kind: FloatType, rows: int, columns: int, n_tokens: int) -> tup
 
 def main() -> None:
     print("type    1 row in cache   1 row from memory   64 rows")
-    for kind in COMPUTED:
+    for kind in FloatType:
         cached_s, cached_bytes = best_seconds(kind, 1536, 576, 1)
         streamed_s, streamed_bytes = best_seconds(kind, 151_936, 1024, 1)
         many_s, _ = best_seconds(kind, 3072, 1024, 64)

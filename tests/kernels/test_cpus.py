@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 import pytest
 
 OUTPUTS_SHA256 = "05886bd3b9d59110b125fc9c2269eeb8ddfa843627b2a3c8aaca272e779c0938"
-PRODUCTS_SHA256 = {  # by type of weights
+PRODUCTS_SHA256 = {  # by type of weights, see samples.OF_EVERY_CPU
     "f32": "bdb2c795b8fb",
     "f16": "7a8e94166fa0",
     "bf16": "5aaf124761ac",
@@ -25,6 +25,11 @@ PRODUCTS_SHA256 = {  # by type of weights
     "q4_k": "4c898e6d88f8",
     "q5_k": "ba4d1b3367db",
     "q6_k": "ea693b0694e6",
+    "iq3_s": "c4c80a2ebf49",
+    "iq2_s": "4580d6206be4",
+    "iq4_xs": "654da195b837",
+    "iq1_m": "fcf11d7399cc",
+    "mxfp4": "0451ed19b5f1",
 }
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"

@@ -14,7 +14,7 @@ from tests.kernels.samples import WEIGHTS_TYPES, activations, same_bits, weights
 @pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)
 def test_packed_weights_take_little_more_than_the_file(kind: FloatType) -> None:
     in_file, packed = kind.n_bytes(16 * 512), packed_bytes(kind, 16, range(16))
-    assert in_file <= packed <= 1.04 * in_file
+    assert in_file <= packed <= 1.1 * in_file
 
 
 @pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)

@@ -18,7 +18,7 @@ from numba.core import codegen, compiler, config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from dllama_py.float_types import COMPUTED, FloatType
+from dllama_py.float_types import FloatType
 from dllama_py.kernels import elementwise
 from dllama_py.kernels.activations import decode_rows, encode_rows
 from dllama_py.kernels.attention import attention
@@ -30,10 +30,11 @@ from dllama_py.kernels.matmul import matmul, matmul_weighted
 from dllama_py.kernels.program import Kernel
 from tests.kernels.conversions import narrow, widen
 from tests.kernels.hops import checksum
+from tests.kernels.samples import OF_EVERY_CPU
 
 TRIPLE = "aarch64-unknown-linux-gnu" if IS_ARM else "x86_64-unknown-linux-gnu"
 KERNELS = [  # those of fingerprint.py
-    *map(matmul, COMPUTED),
+    *map(matmul, OF_EVERY_CPU),
     matmul_weighted(FloatType.Q40),
     elementwise.norm,
     elementwise.quantize,
