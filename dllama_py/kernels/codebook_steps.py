@@ -27,8 +27,14 @@ from dllama_py.kernels.codebook_products import (
     rows_dot_last_iq2xs,
     rows_dot_mxfp4,
 )
-from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, X_SUM, X_SUM_FIRST, X_SUM_LAST, block_bytes, header_bytes
-from dllama_py.kernels.tiles import SIGNED_BIAS, rows_add_scaled, rows_splat_scaled, rows_weighted_sum
+from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, X_SUM_FIRST, X_SUM_LAST, block_bytes, header_bytes
+from dllama_py.kernels.tiles import (
+    SIGNED_BIAS,
+    rows_add_scaled,
+    rows_splat_scaled,
+    rows_splat_scaled_pair,
+    rows_weighted_sum,
+)
 from dllama_py.kernels.vectors import (
     half_power_of_two,
     high_nibble,
@@ -83,25 +89,25 @@ def both_scales(address: int) -> Any:
 
 def _iq4nl(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq4(rows_splat_scaled(BIAS, x, at + X_SUM), weights + 32, x, at)
+    isum = rows_dot_iq4(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
 def _iq4xs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq4(rows_splat_scaled(BIAS, x, at + X_SUM), weights + 16, x, at)
+    isum = rows_dot_iq4(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights + 16, x, at)
     return rows_add_scaled(total, mul_f32(load_f16(header), to_f32(load_i8(weights))), x, at + X_SCALE, isum)
 
 
 def _mxfp4(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_mxfp4(rows_splat_scaled(MXFP4_START, x, at + X_SUM), weights + 16, x, at)
+    isum = rows_dot_mxfp4(rows_splat_scaled_pair(MXFP4_START, x, at + X_SUM_FIRST), weights + 16, x, at)
     return rows_add_scaled(total, half_power_of_two(load_u8(weights)), x, at + X_SCALE, isum)
 
 
 def _iq2xxs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq2xxs(rows_splat_scaled(BIAS, x, at + X_SUM), weights, splat_i32(NONE), x, at)
+    isum = rows_dot_iq2xxs(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, splat_i32(NONE), x, at)
     scale = factor(header, EIGHTH, _iq2xxs_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
@@ -128,21 +134,21 @@ def _iq2s(kind, total, header, weights, x, b):
 
 def _iq3xxs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq3xxs(rows_splat_scaled(BIAS, x, at + X_SUM), weights, splat_i32(NONE), x, at)
+    isum = rows_dot_iq3xxs(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, splat_i32(NONE), x, at)
     scale = factor(header, QUARTER, _iq3xxs_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 
 def _iq3s(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq3s(rows_splat_scaled(BIAS, x, at + X_SUM), weights, load_u8(weights + 192), x, at)
+    isum = rows_dot_iq3s(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, load_u8(weights + 192), x, at)
     scale = mul_f32(load_f16(header), to_f32(twice_plus_one(_iq3s_scales(header, weights))))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 
 def _iq1s(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq1s(rows_splat_scaled(IQ1_START, x, at + X_SUM), weights + 32, load_u16(weights), x, at)
+    isum = rows_dot_iq1s(rows_splat_scaled_pair(IQ1_START, x, at + X_SUM_FIRST), weights + 32, load_u16(weights), x, at)
     scale = factor(header, EIGHTH, _iq1s_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
