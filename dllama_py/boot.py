@@ -6,7 +6,7 @@ neither a model file nor settings.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,20 @@ from dllama_py.cluster.free_memory import free_memory
 from dllama_py.config import ModelConfig
 from dllama_py.description import model_lines, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
+from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.identity import local_copy
 from dllama_py.formats.soundness import refuse_broken
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
+from dllama_py.planning import plan_file
+from dllama_py.planning.plan import Plan
 from dllama_py.planning.splits import read_split
+from dllama_py.planning.wishes import Root
 from dllama_py.progress import Progress, unwatched
-from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
+from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings, PipelineSettings
 from dllama_py.sharding.grid import even_split, grid_shards, make_grid
-from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
+from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
@@ -62,6 +66,7 @@ class Engine:
     ranks: tuple[RankFacts, ...]
     load_s: float
     draft: "Runner | None"
+    plan: Plan | None = None  # of a pipeline
 
 
 Say = Callable[[str], None]
@@ -71,13 +76,14 @@ Check = Callable[[Checkpoint, Orders], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of the plan, before a weight is read, and of how far loading is, at the root alone; and on every
-    rank where it is written down what its threads do, if anywhere.
+    """Who is told of the memory that is needed and of a pipeline's stages, before a weight is read, and of how far
+    loading is, at the root alone; and on every rank where it is written down what its threads do, if anywhere.
     """
 
     on_plan: Callable[[MemoryPlan], None]
     on_progress: Progress
     recording: Recording | None = None
+    on_stages: Callable[[Plan], None] = lambda plan: None
 
 
 UNWATCHED = Watch(lambda plan: None, unwatched)
@@ -103,7 +109,7 @@ def open_engine(
     when it does not fit the memory of the nodes.
     """
     started = time.perf_counter()
-    metered = MeteredComm(comm)
+    on_progress = watch.on_progress if comm.rank == 0 else unwatched
     checkpoint: Checkpoint | None = None
     orders: Orders | None = None
     draft: Draft | None = None
@@ -111,25 +117,33 @@ def open_engine(
         threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
         if comm.rank == 0:
             checkpoint = open_model()
-            orders = _decide(checkpoint, settings, comm.size)
+            orders = _decide(checkpoint, settings, comm.hosts)
             check(checkpoint, orders)
             refuse_broken(checkpoint)
             draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
     orders = _share(orders, comm)
-    shards = grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv)
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
+    if checkpoint is not None:
+        for line in (*model_lines(checkpoint, orders), *warning_lines(facts)):
+            say(line)
+    root = _root(checkpoint, settings, facts, watch)
+    orders, plan = _plan_stages(orders, comm, threads.n_threads, on_progress, root)
+    if orders.plan_only:
+        yield None
+        return
+    shards = grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv)
     with agreed(comm):
         if checkpoint is not None:
-            for line in (*model_lines(checkpoint, orders), *slice_lines(shards), *warning_lines(facts)):
+            for line in slice_lines(shards):
                 say(line)
-            _plan(checkpoint, orders, facts, draft, watch)
+            _plan_memory(checkpoint, orders, facts, draft, watch)
 
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.kernels.team import Team
     from dllama_py.loading import load_draft, loaded_rank
     from dllama_py.roles import run_alone, take_role
 
-    on_progress = watch.on_progress if comm.rank == 0 else unwatched
+    metered = MeteredComm(comm)
     team = Team(threads.n_threads, watch.recording)
     with loaded_rank(orders, shards, metered, checkpoint, team, on_progress) as rank:
         own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
@@ -140,15 +154,35 @@ def open_engine(
                 return
             guesser = run_alone(load_draft(draft, team, on_progress), draft.checkpoint) if draft else None
             load_s = time.perf_counter() - started
-            yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser)
+            yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser, plan)
 
 
-def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> Orders:
-    """The root's choices. Raises before anything is loaded."""
+def _root(checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch) -> Root | None:
+    """What the root adds to the plan of a pipeline."""
+    if checkpoint is None or settings.pipeline is None:
+        return None
+    return Root(settings.pipeline, checkpoint.path.name, facts, watch.on_stages)
+
+
+def _plan_stages(
+    orders: Orders, comm: Comm, n_threads: int, on_progress: Progress, root: Root | None
+) -> tuple[Orders, Plan | None]:
+    """Which layers go where, if not all of them everywhere: measured and agreed by all ranks. The plan itself is the
+    root's."""
+    if len(orders.layer_counts) == 1:
+        return orders, None
+    from dllama_py.planning.agreement import agree, follow
+
+    plan = agree(orders, comm, n_threads, on_progress, root)
+    return _share(follow(orders, plan) if plan else None, comm), plan
+
+
+def _decide(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence[str]) -> Orders:
+    """The root's choices, for the ranks on these hosts. Raises before anything is loaded."""
     config = checkpoint.config
-    layer_counts = _layer_counts(config, settings, n_ranks)
-    grid_shards(config, make_grid(config.n_layers, n_ranks, layer_counts), settings.replicate_kv)
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, settings.weights))
+    layer_counts = _layer_counts(config, kinds, settings.pipeline, hosts)
+    grid_shards(config, make_grid(config.n_layers, len(hosts), layer_counts), settings.replicate_kv)
     context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
     return Orders(
         config,
@@ -162,16 +196,24 @@ def _decide(checkpoint: Checkpoint, settings: EngineSettings, n_ranks: int) -> O
         layer_counts,
         settings.pipeline.activations if settings.pipeline else "f32",
         local_copy(checkpoint) if len(layer_counts) > 1 else None,
+        settings.pipeline is not None and settings.pipeline.plan_only,
     )
 
 
-def _layer_counts(config: ModelConfig, settings: EngineSettings, n_ranks: int) -> tuple[int, ...]:
-    """Of each stage; of one stage where every rank has all layers."""
-    if settings.pipeline is None:
+def _layer_counts(
+    config: ModelConfig, kinds: Kinds, pipeline: PipelineSettings | None, hosts: Sequence[str]
+) -> tuple[int, ...]:
+    """Of each stage, until the ranks are measured; of one stage where every rank has all layers."""
+    if pipeline is None:
         return (config.n_layers,)
-    n_stages = settings.pipeline.n_stages or n_ranks
-    counts = read_split(settings.pipeline.split, config.n_layers, n_stages)
-    return counts or even_split(config.n_layers, n_stages)
+    if pipeline.plan is not None:
+        saved = plan_file.read(pipeline.plan)
+        plan_file.check(saved, pipeline.plan, config, kinds, hosts)
+        return saved.counts
+    n_stages = pipeline.n_stages or len(hosts)
+    if n_stages == 1 and (pipeline.plan_only or pipeline.save_plan):
+        raise UsageError("a plan of one stage says nothing; start more ranks (mpirun -np N), or leave --stages out")
+    return read_split(pipeline.split, config.n_layers, n_stages) or even_split(config.n_layers, n_stages)
 
 
 def _share(orders: Orders | None, comm: Comm) -> Orders:
@@ -189,7 +231,9 @@ def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
     return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes, threads.warning)
 
 
-def _plan(checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], draft: Draft | None, watch: Watch) -> None:
+def _plan_memory(
+    checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], draft: Draft | None, watch: Watch
+) -> None:
     plan = plan_memory(orders, facts, draft.orders if draft else None)
     watch.on_plan(plan)
     refuse_what_does_not_fit(plan, orders, facts, checkpoint.path.is_dir())

@@ -24,7 +24,7 @@ from dllama_py.model.memory import rank_memories
 from dllama_py.model.rank_model import RankModel, kernels_of
 from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
-from dllama_py.progress import Progress, Work
+from dllama_py.progress import Progress
 from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.grid import Grid
 from dllama_py.sharding.plan import Shard, make_plan
@@ -32,6 +32,7 @@ from dllama_py.sharding.weights import Weights
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.metered import MeteredComm
+from dllama_py.transport.readiness import wait_for_kernels
 
 _ROUNDINGS = {"f32": KEEP_F32, "bf16": ROUND_BF16, "q80": ROUND_Q80}
 
@@ -142,18 +143,5 @@ def _compile(kernels: Sequence[Kernel], comm: Comm, on_progress: Progress) -> fl
     started = time.perf_counter()
     warm_up(kernels, on_progress)
     seconds = time.perf_counter() - started
-    _wait_for_all(comm, on_progress)
+    wait_for_kernels(comm, on_progress)
     return seconds
-
-
-def _wait_for_all(comm: Comm, on_progress: Progress) -> None:
-    """Until every rank has its kernels: the root says for whom it waits, which may be compiling for a while."""
-    word = np.zeros(1, np.uint8)
-    if comm.rank:
-        comm.send(word, 0)
-        return
-    work = Work("waiting for the kernels of other hosts", comm.size, "ranks")
-    for rank in range(1, comm.size):
-        on_progress(work, rank, f"rank {rank} on {comm.hosts[rank]}")
-        comm.recv(word, rank)
-    on_progress(work, comm.size, "")

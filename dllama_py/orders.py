@@ -24,6 +24,7 @@ class Orders:
     layer_counts: tuple[int, ...]  # of each stage
     activations: str
     local: LocalCopy | None  # where a rank may find the model itself
+    plan_only: bool = False  # nothing is loaded
 
     def grid(self, n_ranks: int) -> Grid:
         """For so many ranks."""

@@ -15,11 +15,18 @@ WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """Layers split among stages. `n_stages`: None for one a rank. `split`: how many layers each has, or auto."""
+    """Layers split among stages. `n_stages`: None for one a rank. `split`: how many layers each has, or auto.
+
+    `plan`: a saved plan to follow instead; `save_plan`: where to write down the plan that is made; `plan_only`: make it
+    and load nothing.
+    """
 
     n_stages: int | None = None
     split: str = "auto"
     activations: str = "f32"
+    plan: Path | None = None
+    save_plan: Path | None = None
+    plan_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

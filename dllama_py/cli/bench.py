@@ -20,7 +20,7 @@ from dllama_py.cli.bench_series import compare_nodes, compare_threads
 from dllama_py.cli.measuring import check_room, generated, macs_per_prompt_token, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.running import plan_table, say
+from dllama_py.cli.running import plan_table, say, show_stages
 from dllama_py.cluster.cores import choose_threads
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
@@ -112,7 +112,7 @@ def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None
     if arguments.shape:
         settings = replace(settings, weights=None)  # random weights are made in their type
     with shown_progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
+        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, on_stages=partial(show_stages, arguments))
         with open_engine(
             settings, comm, partial(_open, arguments), say, partial(check_room, arguments), watch
         ) as engine:
@@ -178,6 +178,17 @@ def _measure(engine: Engine, n_prompt: int, n_steps: int) -> Figures:
         "load_s": engine.load_s,
         "compile_s": engine.ranks[0].compile_s,
         "private_bytes": [private for private, _ in runner.memory()],
+        **_foretold(engine, n_prompt),
+    }
+
+
+def _foretold(engine: Engine, n_prompt: int) -> Figures:
+    """What the plan of a pipeline said."""
+    if engine.plan is None:
+        return {}
+    return {
+        "foretold_decode_tok_s": engine.plan.decode_tok_s,
+        "foretold_prefill_tok_s": engine.plan.prefill_tok_s_of(n_prompt),
     }
 
 

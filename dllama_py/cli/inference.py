@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
-from dllama_py.cli.record import Record, result, step_line, summary
+from dllama_py.cli.record import Record, plan_line, result, step_line, summary
 from dllama_py.cli.running import announce, check_prompt, running_engine, say
 from dllama_py.cli.speculating import (
     add_speculation_options,
@@ -112,7 +112,8 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         print(json.dumps(told), flush=True)
     else:
         answer = record.text if text else ",".join(map(str, record.ids))
-        print(f"\n{answer}\n\n{summary(record)}{speculation_summary(speculation, record)}", flush=True)
+        ends = f"{speculation_summary(speculation, record)}{plan_line(engine, record)}"
+        print(f"\n{answer}\n\n{summary(record)}{ends}", flush=True)
 
 
 def _explain_end(engine: Engine, record: Record, n_wanted: int) -> None:

@@ -88,6 +88,9 @@ def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = pos
         metavar="HOW",
         help="layers of each stage as 12,8,8, ratios as 6:4, or auto (default)",
     )
+    group.add_argument("--plan", type=Path, metavar="F.json", help="the stages of a saved plan")
+    group.add_argument("--save-plan", type=Path, metavar="F.json", help="write down the plan of a pipeline")
+    group.add_argument("--plan-only", action="store_true", help="measure and plan a pipeline, and load nothing")
     group.add_argument(
         "--activations", choices=ACTIVATIONS, help="encoding of what stages send each other (default: f32)"
     )
@@ -139,13 +142,24 @@ def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
 
 
 def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None:
-    """None: the tensor topology. --stages says pipeline by itself."""
-    topology = arguments.topology or ("pipeline" if arguments.stages else "tensor")
+    """None: the tensor topology. --stages says pipeline by itself, as does a plan."""
+    topology = arguments.topology or ("pipeline" if arguments.stages or arguments.plan else "tensor")
     if topology == "pipeline":
-        return PipelineSettings(arguments.stages, arguments.split, arguments.activations or "f32")
-    for option, value in (("--split", arguments.split), ("--activations", arguments.activations)):
-        if value not in (None, "auto"):
-            raise UsageError(f"{option} {value} is for pipelines; add --topology pipeline or leave it out")
+        if arguments.plan and (arguments.stages or arguments.split != "auto"):
+            raise UsageError("--plan says how many layers each stage has; leave --stages and --split out")
+        return PipelineSettings(
+            arguments.stages,
+            arguments.split,
+            arguments.activations or "f32",
+            arguments.plan,
+            arguments.save_plan,
+            arguments.plan_only,
+        )
+    given = [option for option in ("split", "activations", "save_plan", "plan_only") if getattr(arguments, option)]
+    for option in given:
+        if option != "split" or arguments.split != "auto":
+            name = f"--{option.replace('_', '-')}"
+            raise UsageError(f"{name} is for pipelines; add --topology pipeline or leave it out")
     return None
 
 

@@ -5,11 +5,26 @@ from dllama_py.planning.plan import PROMPT_TOKENS, Plan, StagePlan
 from dllama_py.planning.speeds import DECODE_POSITIONS
 from dllama_py.sizes import size
 
-HEADS = ("stage", "ranks", "layers", "weights", "KV cache", "together", "free", "ms a token", "ms a chunk")
+PLACES, MEMORY, TIMES = (
+    ("stage", "ranks", "layers"),
+    ("weights", "KV cache", "together", "free"),
+    ("ms/token", "ms/chunk"),
+)
 
 
 def plan_page(plan: Plan) -> str:
-    """The stages, then what is foretold."""
+    """The stages with their memory, then what is foretold."""
+    rows = [(*_place(stage), *_memory(stage), *_times(stage)) for stage in plan.stages]
+    return f"{table(PLACES + MEMORY + TIMES, rows, left=3)}\n{_foretold(plan)}"
+
+
+def stage_page(plan: Plan) -> str:
+    """The same without the memory, of which more is said elsewhere."""
+    rows = [(*_place(stage), *_times(stage)) for stage in plan.stages]
+    return f"{table(PLACES + TIMES, rows, left=3)}\n{_foretold(plan)}"
+
+
+def _foretold(plan: Plan) -> str:
     hops_ms, n_used = 1000 * plan.hops_s, sum(count > 0 for count in plan.counts)
     between = f", {hops_ms:.2f} of them between the stages" if n_used > 1 else ""
     together = (
@@ -18,7 +33,6 @@ def plan_page(plan: Plan) -> str:
     assumed = "" if plan.is_measured else " (of assumed nodes)"
     return "\n".join(
         [
-            table(HEADS, [_row(stage) for stage in plan.stages], left=3),
             *plan.notes,
             f"foretold{assumed}: decode {plan.decode_tok_s:.1f} tokens/s, {1000 * plan.token_s:.1f} ms a token after "
             f"{DECODE_POSITIONS}{between}{together}",
@@ -27,24 +41,31 @@ def plan_page(plan: Plan) -> str:
     )
 
 
-def comparison(plan: Plan, decode_tok_s: float | None, prefill_tok_s: float | None) -> str:
-    """One line after a run: what was measured against what was foretold."""
-    found = [
-        f"{name} {measured:.1f} tokens/s, {foretold:.1f} foretold ({100 * (measured / foretold - 1):+.0f} %)"
-        for name, measured, foretold in (
-            ("decode", decode_tok_s, plan.decode_tok_s),
-            ("prefill", prefill_tok_s, plan.prefill_tok_s),
-        )
-        if measured is not None
-    ]
-    return f"plan: {'; '.join(found)}"
+def comparison(plan: Plan, decode_tok_s: float | None, n_prompt: int, prefill_tok_s: float) -> str:
+    """One line after a run: what was measured against what was foretold. A prompt shorter than a chunk says nothing."""
+    found = []
+    if decode_tok_s is not None:
+        found.append(_against("decode", decode_tok_s, plan.decode_tok_s))
+    if n_prompt >= plan.chunk_rows:
+        found.append(_against("prefill", prefill_tok_s, plan.prefill_tok_s_of(n_prompt)))
+    return f"plan: {'; '.join(found)}" if found else ""
 
 
-def _row(stage: StagePlan) -> tuple[object, ...]:
+def _against(name: str, measured: float, foretold: float) -> str:
+    return f"{name} {measured:.1f} tokens/s, {foretold:.1f} foretold ({100 * (measured / foretold - 1):+.0f} %)"
+
+
+def _place(stage: StagePlan) -> tuple[object, ...]:
     ranks = ", ".join(f"{rank} on {host}" for rank, host in zip(stage.ranks, stage.hosts, strict=True))
+    layers = f"{stage.layers.start} to {stage.layers[-1]} ({len(stage.layers)})" if stage.layers else "left out"
+    return stage.number, ranks, layers
+
+
+def _memory(stage: StagePlan) -> tuple[str, ...]:
     free = "unknown" if stage.free_bytes is None else size(stage.free_bytes)
-    if not stage.layers:
-        return (stage.number, ranks, "left out", "", "", "", free, "", "")
-    layers = f"{stage.layers.start} to {stage.layers[-1]} ({len(stage.layers)})"
-    sizes = map(size, (stage.weights_bytes, stage.cache_bytes, stage.needs_bytes))
-    return (stage.number, ranks, layers, *sizes, free, f"{1000 * stage.token_s:.1f}", f"{1000 * stage.chunk_s:.1f}")
+    sizes = (stage.weights_bytes, stage.cache_bytes, stage.needs_bytes)
+    return (*(map(size, sizes) if stage.layers else ("", "", "")), free)
+
+
+def _times(stage: StagePlan) -> tuple[str, str]:
+    return (f"{1000 * stage.token_s:.1f}", f"{1000 * stage.chunk_s:.1f}") if stage.layers else ("", "")

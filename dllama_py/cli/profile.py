@@ -13,7 +13,7 @@ from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.profile_series import profile_nodes
 from dllama_py.cli.profile_tables import show
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.running import plan_table, say
+from dllama_py.cli.running import plan_table, say, show_stages
 from dllama_py.cost_model import Network
 from dllama_py.engine.generate import PromptChunk, generate
 from dllama_py.engine.sampler import SamplerSettings
@@ -101,7 +101,7 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
     before = read_clocks(comm)
     settings, open_model = options.engine_settings(arguments), partial(options.open_model, arguments)
     with shown_progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, recording)
+        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, recording, partial(show_stages, arguments))
         with open_engine(settings, comm, open_model, say, partial(check_room, arguments), watch) as engine:
             if engine is not None:
                 spans, orders = _measure(engine, recording, arguments.prompt_tokens, arguments.steps), engine.orders

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dllama_py.boot import Engine
+from dllama_py.cli.plan_table import comparison
 from dllama_py.completion import Event, Finish, FinishReason, Piece
 from dllama_py.engine.generate import PromptChunk
 from dllama_py.engine.step import StepCost
+from dllama_py.planning.plan_file import as_json
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "text": record.text,
         "finish_reason": record.finish,
         "ids_sha256": hashlib.sha256(",".join(map(str, record.ids)).encode()).hexdigest(),
-        "topology": engine.orders.grid(len(engine.ranks)).topology,
+        "topology": topology(engine),
         "nodes": len(engine.ranks),
         "threads": engine.threads.n_threads,
         "ttft_s": record.first_token_s,
@@ -138,4 +140,20 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "private_bytes": [private for private, _ in memory],
         "peak_rss_bytes": [peak for _, peak in memory],
         "load_s": engine.load_s,
-    }
+    } | ({} if engine.plan is None else {"plan": as_json(engine.plan)})
+
+
+def topology(engine: Engine) -> str:
+    """As the user called it: a pipeline of which one machine has all layers is still one."""
+    if engine.plan is None:
+        return "tensor"
+    return "pipeline" if len(engine.plan.stages[0].ranks) == 1 else "grid"
+
+
+def plan_line(engine: Engine, record: Record) -> str:
+    """What was foretold against what came, a line; nothing where nothing was."""
+    if engine.plan is None:
+        return ""
+    return (
+        f"\n{comparison(engine.plan, record.decode_tok_s, record.n_prefilled, record.n_prefilled / record.prefill_s)}"
+    )

@@ -1,6 +1,7 @@
 """What the modes that run a model share: the world, the engine, the checks of a prompt."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -8,6 +9,7 @@ from functools import partial
 
 from dllama_py.boot import Check, Engine, Say, Watch, open_engine
 from dllama_py.cli import options
+from dllama_py.cli.plan_table import plan_page, stage_page
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.tables import table
 from dllama_py.engine.sampler import SamplerSettings
@@ -15,6 +17,8 @@ from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.memory_plan import MemoryPlan
 from dllama_py.orders import Orders
+from dllama_py.planning.plan import Plan
+from dllama_py.planning.plan_file import as_json
 from dllama_py.progress import Progress
 from dllama_py.settings import EngineSettings
 from dllama_py.sizes import size
@@ -37,9 +41,19 @@ def running_engine(
     settings = settings or options.engine_settings(arguments)
     open_model = open_model or partial(options.open_model, arguments)
     with joined_world() as comm, progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress)
+        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, on_stages=partial(show_stages, arguments))
         with open_engine(settings, comm, open_model, say, check, watch) as engine:
             yield engine
+
+
+def show_stages(arguments: argparse.Namespace, plan: Plan) -> None:
+    """The stages of a pipeline; with --plan-only they are the result."""
+    if not arguments.plan_only:
+        say(stage_page(plan))
+    elif getattr(arguments, "json", False):
+        print(json.dumps(as_json(plan)), flush=True)
+    else:
+        print(plan_page(plan), flush=True)
 
 
 def plan_table(plan: MemoryPlan) -> str:

@@ -46,7 +46,7 @@ def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str
         case.wishes.context,
         chunk_rows,
         stages,
-        sum(stage.token_s for stage in stages) + hops_s,
+        sum(stage.token_s for stage in stages) + hops_s + case.root_s,
         hops_s,
         prompts_s[chunk_rows],
         case.wishes.n_slots,
@@ -61,7 +61,7 @@ def _prompt_s(case: Case, counts: tuple[int, ...], hops: Sequence[tuple[int, int
     hops_s = [case.hop_s(*hop, n_rows) for hop in hops]
     n_chunks = PROMPT_TOKENS / n_rows
     last = used[-1][0]
-    ends_s = case.head_s(last) + case.answer_s(last)
+    ends_s = case.head_s(last) + case.answer_s(last) + case.root_s
     return sum(chunks_s) + sum(hops_s) + max(n_chunks - 1, 0) * max(chunks_s + hops_s) + ends_s
 
 

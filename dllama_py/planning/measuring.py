@@ -11,16 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dllama_py.kernels.team import Team
-from dllama_py.planning.probe import Probe, Rates, Subject
+from dllama_py.planning.probe import Probe, Rates
+from dllama_py.planning.probe_products import Subject
 from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links
 from dllama_py.progress import Progress
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.link import measure_pairs
+from dllama_py.transport.readiness import wait_for_kernels
 
 FACTS_BYTES = 4096  # of a rank's speeds as JSON: some forty types at most
 LOOPS = 20_000
-STEP_LOOPS = 30_000  # of Python that take as long as a step does beside its layers
+STEP_LOOPS = 15_000  # of Python that take as long as a stage does in a step beside its layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Measured:
 def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> Measured:
     """Called by all ranks at once, with the same model; kernels that are not compiled yet are compiled first."""
     probe = Probe(subject, team, on_progress)
+    wait_for_kernels(comm, on_progress)
     own_turn = comm.hosts[: comm.rank].count(comm.hosts[comm.rank])
     one_row = Rates({}, {}, 0.0)
     step_s = 0.0

@@ -74,6 +74,11 @@ class Plan:
     def prefill_tok_s(self) -> float:
         return PROMPT_TOKENS / self.prompt_s
 
+    def prefill_tok_s_of(self, n_tokens: int) -> float:
+        """Of a prompt of at least one chunk: a longer one passes the slowest stage so much longer."""
+        n_more = (n_tokens - PROMPT_TOKENS) / self.chunk_rows
+        return n_tokens / (self.prompt_s + n_more * max(stage.chunk_s for stage in self.stages))
+
 
 def digest(config: ModelConfig, kinds: Kinds) -> str:
     """SHA-256 of the names, shapes and types of all tensors."""

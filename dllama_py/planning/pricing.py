@@ -9,6 +9,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.cost_model import EXCHANGES_PER_LAYER, Network, all_reduce, doubling, seconds
 from dllama_py.model.memory import StepSize
+from dllama_py.planning.alike import evened
 from dllama_py.planning.paths import Flags, Seconds, StageTimes
 from dllama_py.planning.sizes import RankSizes, rank_sizes
 from dllama_py.planning.speeds import layer_s, part_s
@@ -34,6 +35,11 @@ class Case:
     @property
     def n_stages(self) -> int:
         return len(self.nodes) // self.wishes.width
+
+    @property
+    def root_s(self) -> float:
+        """What the root does for a token beside being a stage: sampling, embedding; about as much as a step is."""
+        return self.nodes[0].speed.step_s
 
     def ranks(self, stage: int) -> range:
         return range(stage * self.wishes.width, (stage + 1) * self.wishes.width)
@@ -81,7 +87,7 @@ class Case:
         decode = np.stack([self.step_s(stage, 1) for stage in range(n)])
         decode[:, :, -1] += np.array([self.head_s(stage) for stage in range(n)])[:, None]
         prefill = np.stack([self.step_s(stage, self.wishes.chunk_rows) for stage in range(n)])
-        answers = np.array([self.answer_s(stage) for stage in range(n)])
+        answers = np.array([self.answer_s(stage) + self.root_s for stage in range(n)])
         return StageTimes(np.where(fits, decode, np.inf), np.where(fits, prefill, np.inf), hops, hops[0], answers)
 
     def _fits(self, stage: int) -> Flags:
@@ -110,7 +116,7 @@ def make_case(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence
         rank_sizes(config, kinds, shard, wishes.context, wishes.half_cache, step)
         for shard in make_plan(config, wishes.width, wishes.replicate_kv)
     )
-    return Case(wishes, config, sizes, tuple(nodes), links)
+    return Case(wishes, config, sizes, evened(nodes, sizes[0]), links)
 
 
 def _between(layers: Seconds) -> Seconds:

@@ -1,13 +1,14 @@
 """What a plan is made for: the user's wishes and what of the model's files matters, and the ranks there are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dllama_py.cost_model import Link
 from dllama_py.memory_plan import NodeFacts
+from dllama_py.planning.plan import Plan
 from dllama_py.planning.speeds import RankSpeed
 from dllama_py.planning.splits import AUTO
-from dllama_py.settings import DEFAULT_CHUNK_ROWS
+from dllama_py.settings import DEFAULT_CHUNK_ROWS, PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,17 @@ class Node:
 
     facts: NodeFacts
     speed: RankSpeed
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What only the root of a run knows: the user's settings, the model's name, the facts of all ranks; and who is to
+    hear of the plan."""
+
+    settings: PipelineSettings
+    model: str
+    facts: Sequence[NodeFacts]
+    on_stages: Callable[[Plan], None]
 
 
 Links = Sequence[Sequence[Link]]  # [rank][other rank]

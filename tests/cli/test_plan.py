@@ -25,7 +25,7 @@ def counts(fields: dict) -> list[int]:
 def test_the_page(capsys) -> None:
     assert main(["plan", "--shape", "llama3_1_8b_instruct", "--nodes", "4", "--node-memory", "4GB"]) == 0
     page = capsys.readouterr().out.splitlines()
-    assert page[0].split() == "stage ranks layers weights KV cache together free ms a token ms a chunk".split()
+    assert page[0].split() == "stage ranks layers weights KV cache together free ms/token ms/chunk".split()
     assert page[2].split()[:8] == "1 1 on node1 8 to 15 (8)".split()
     assert page[5].startswith("foretold (of assumed nodes): decode ") and page[6].startswith("prefill ")
 
@@ -82,6 +82,8 @@ def test_what_was_measured_against_the_plan(tmp_path: Path, capsys) -> None:
     path = tmp_path / "plan.json"
     planned(capsys, "--shape", "qwen3_8b", "--split", "18,18", "--save-plan", str(path))
     plan = read(path)
-    line = comparison(plan, 1.1 * plan.decode_tok_s, 0.9 * plan.prefill_tok_s)
+    line = comparison(plan, 1.1 * plan.decode_tok_s, 512, 0.9 * plan.prefill_tok_s)
     assert "(+10 %); prefill " in line and line.endswith(" foretold (-10 %)")
-    assert "prefill" not in comparison(plan, plan.decode_tok_s, None)
+    assert "prefill" not in comparison(plan, plan.decode_tok_s, 8, 1.0)
+    longer_s = 4096 / plan.prefill_tok_s_of(4096) - 512 / plan.prefill_tok_s_of(512)
+    assert longer_s == pytest.approx((4096 - 512) / plan.chunk_rows * max(stage.chunk_s for stage in plan.stages))

@@ -56,7 +56,7 @@ def test_what_is_foretold() -> None:
     assert found.stages[1].token_s == pytest.approx(layers_s + head / 20e9)
     hops = 2 * LAN.latency_s + (64 + 4 * 4096 + 2048) / LAN.bytes_per_s
     assert found.hops_s == pytest.approx(hops)
-    assert found.token_s == pytest.approx(2 * layers_s + head / 20e9 + hops)
+    assert found.token_s == pytest.approx(2 * layers_s + head / 20e9 + hops + 0.5e-3)  # the root's own work
     assert found.stages[0].cache_bytes == 18 * 2 * 4096 * 8 * 128 * 2
 
 
@@ -105,3 +105,10 @@ def test_a_grid_of_two_stages_of_two() -> None:
     found = plan(equal_nodes(4), width=2)
     assert found.counts == (18, 18) and [stage.ranks for stage in found.stages] == [(0, 1), (2, 3)]
     assert plan(equal_nodes(2)).stages[0].token_s > found.stages[0].token_s  # half the weights each, and the sums
+
+
+def test_machines_that_measure_alike_get_equal_stages() -> None:
+    found = plan([node("a", 20.0), node("b", 21.5), node("c", 20.9)])
+    assert found.counts == (12, 12, 12)
+    assert [stage.chunk_s for stage in found.stages] == pytest.approx([found.stages[0].chunk_s] * 3)
+    assert plan([node("a", 20.0), node("b", 24.0)]).counts[1] > 18

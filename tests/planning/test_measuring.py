@@ -6,7 +6,8 @@ import pytest
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.team import Team
 from dllama_py.planning.measuring import Measured, measure, rank_speed
-from dllama_py.planning.probe import Rates, Subject
+from dllama_py.planning.probe import Rates
+from dllama_py.planning.probe_products import Subject
 from dllama_py.progress import unwatched
 from dllama_py.sharding.plan import make_plan
 from dllama_py.transport.comm import Comm

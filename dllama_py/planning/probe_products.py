@@ -1,0 +1,92 @@
+"""Products that are timed before a model is loaded, over a piece of memory that stands for its weights."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllama_py.arena import zeroed
+from dllama_py.blocks import BLOCK, FloatType
+from dllama_py.config import ModelConfig
+from dllama_py.formats.tensors import TensorSpec
+from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, packed_bytes
+from dllama_py.kernels.matmul import matmul
+from dllama_py.kernels.program import Instruction, Program
+from dllama_py.planning.speeds import PROBE_ROWS
+from dllama_py.sharding.kinds import Kinds
+from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
+from dllama_py.sharding.plan import Shard
+
+MOST_BYTES = 128_000_000  # more than the caches of home machines hold
+FEWEST_BYTES = 4_000_000  # of models that are smaller than that, which will be in the caches as well
+LEAST_BYTES = 200_000  # of a product: the smallest matrices of the smallest model that is worth its kernels
+FILL = 0x3C  # as a half 1.06, as a float32 0.01: sums stay ordinary numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a rank is measured for: its part of every layer of a model."""
+
+    config: ModelConfig
+    shard: Shard
+    kinds: Kinds
+    half_cache: bool
+
+
+class Products:
+    """Makes them; what they compute is of no use. `n_bytes`: of the memory, at most what a rank has of the model."""
+
+    def __init__(self, subject: Subject) -> None:
+        matrices = [spec for spec in held_specs(subject.config, subject.shard) if len(spec.shape) == 2]
+        pieces = [piece_of(spec, subject.shard, subject.config) for spec in matrices if spec.layer is not None]
+        self.kinds = sorted({subject.kinds[spec.name] for spec in matrices}, key=lambda kind: kind.label)
+        self._n_groups = max(sum(len(piece.rows) for piece in pieces) // len(pieces) // GROUP, 1)
+        self._n_blocks = subject.config.width // BLOCK
+        weights_bytes = sum(_bytes(spec, subject) for spec in matrices if not spec.expert)
+        self.n_bytes = min(max(weights_bytes, FEWEST_BYTES), MOST_BYTES)
+        self._memory = zeroed(self.n_bytes)
+        self._memory[:] = FILL
+        most_blocks = max(len(piece.blocks) for piece in pieces)
+        most_groups = 1 + max(len(piece.rows) for piece in pieces) // GROUP
+        least_groups = LEAST_BYTES // min(packed_bytes(kind, GROUP, range(self._n_blocks)) for kind in self.kinds)
+        self._x = np.full((PROBE_ROWS, most_blocks * 4 * BLOCK), FILL, np.uint8)
+        self._out = np.zeros((PROBE_ROWS, GROUP * max(most_groups, least_groups)), np.float32)
+        self._rows = np.arange(PROBE_ROWS)
+
+    def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int, int]:
+        """One behind the other over about so many bytes, in pieces as large as the model's matrices are on average;
+        how many weights and bytes they are indeed."""
+        group_bytes = packed_bytes(kind, GROUP, range(self._n_blocks))
+        n_groups = min(max(self._n_groups, LEAST_BYTES // group_bytes), n_bytes // group_bytes)
+        size = n_groups * group_bytes
+        count = n_bytes // size
+        products = [self.product(kind, n_groups, self._n_blocks, i * size, n_rows) for i in range(count)]
+        return Program(products), count * n_groups * GROUP * self._n_blocks * BLOCK, count * size
+
+    def product(self, kind: FloatType, n_groups: int, n_blocks: int, at: int, n_rows: int = 1) -> Instruction:
+        """Of a matrix of 16 * n_groups rows and 32 * n_blocks columns whose weights begin at this byte."""
+        return matmul(kind)(
+            starts=_numbers(0, n_rows),
+            x=self._x,
+            x_stride=n_blocks * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES),
+            x_rows=self._rows,
+            weights=self._memory[at:],
+            n_groups=n_groups,
+            n_blocks=n_blocks,
+            phase=0,
+            out=self._out,
+            out_stride=self._out.strides[0],
+            out_rows=self._rows,
+            leaves=_numbers(0, n_blocks),
+            n_leaves=1,
+            leaf_stride=0,
+            n_experts=1,
+        )
+
+
+def _bytes(spec: TensorSpec, subject: Subject) -> int:
+    return packed_piece_bytes(spec, subject.kinds[spec.name], subject.shard, subject.config)
+
+
+def _numbers(*values: int) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
