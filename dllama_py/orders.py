@@ -1,10 +1,12 @@
 """What the root decides and every rank must know: travels once, as JSON, before anything is loaded."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
+from dllama_py.errors import UsageError
 from dllama_py.formats.identity import LocalCopy
 from dllama_py.sharding.grid import Grid, make_grid
 
@@ -29,6 +31,19 @@ class Orders:
     def grid(self, n_ranks: int) -> Grid:
         """For so many ranks."""
         return make_grid(self.config.n_layers, n_ranks, self.layer_counts)
+
+    def check_prompt(self, ids: Sequence[int]) -> None:
+        """UsageError unless the ids exist and fit the context."""
+        unknown = [token for token in ids if not 0 <= token < self.config.vocab_size]
+        if unknown:
+            raise UsageError(f"token {unknown[0]} does not exist; the model knows 0 to {self.config.vocab_size - 1}")
+        if not ids:
+            raise UsageError("the prompt is empty; give at least one token")
+        if len(ids) > self.context:
+            raise UsageError(
+                f"the prompt has {len(ids)} tokens, the context {self.context}; shorten it or raise --max-seq-len "
+                f"(this model allows {self.config.context_length})"
+            )
 
     def to_json(self) -> str:
         kinds = {name: kind.label for name, kind in self.kinds.items()}

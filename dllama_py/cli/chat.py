@@ -10,7 +10,7 @@ from dllama_py.cli.faces import Face, opened_face
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.progress_lines import told_progress
 from dllama_py.cli.record import Record, result
-from dllama_py.cli.running import announce, check_prompt, running_engine, say
+from dllama_py.cli.running import announce, running_engine, say
 from dllama_py.cli.speculating import (
     add_speculation_options,
     speculating_settings,
@@ -87,7 +87,7 @@ def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders:
     if arguments.prompt is None:
         text.chat_ids("Hello", arguments.system)  # whether there is a template, and one that takes what is wanted
     else:
-        check_prompt(text.chat_ids(arguments.prompt, arguments.system), orders)
+        orders.check_prompt(text.chat_ids(arguments.prompt, arguments.system))
     return text
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, plan_line, result, step_line, summary
-from dllama_py.cli.running import announce, check_prompt, running_engine, say
+from dllama_py.cli.running import announce, running_engine, say
 from dllama_py.cli.speculating import (
     add_speculation_options,
     speculating_settings,
@@ -79,7 +79,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
         known = need_text(text, "a text prompt", ", or token ids with --ids")
         as_chat = arguments.prompt is None and known.template.exists
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
-    check_prompt(ids, orders)
+    orders.check_prompt(ids)
     drops = text is not None and (text.tokenizer.drops_first_space if as_chat else text.drops_space_after(ids))
     return _Prepared(ids, end_ids(checkpoint, text), text, drops)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
-from dllama_py.cli.running import check_prompt, running_engine
+from dllama_py.cli.running import running_engine
 from dllama_py.engine.generate import Token, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--singly {arguments.singly}: expected a number of ids from 0 to {len(ids)}")
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
-        check_prompt(ids, orders)
+        orders.check_prompt(ids)
         refuse_unwritable(out, "--out")
 
     with running_engine(arguments, check) as engine:

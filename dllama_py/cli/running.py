@@ -1,9 +1,9 @@
-"""What the modes that run a model share: the world, the engine, the checks of a prompt."""
+"""What the modes that run a model share: the world and the engine."""
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
@@ -13,10 +13,8 @@ from dllama_py.cli.plan_table import plan_page, stage_page
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.tables import table
 from dllama_py.engine.sampler import SamplerSettings
-from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.memory_plan import MemoryPlan
-from dllama_py.orders import Orders
 from dllama_py.planning.plan import Plan
 from dllama_py.planning.plan_file import as_json
 from dllama_py.progress import Progress
@@ -71,20 +69,6 @@ def plan_table(plan: MemoryPlan) -> str:
     draft = ["draft"] if plan.draft else []
     heads = ("memory", "weights", "KV cache", "buffers", *draft, "program", "together", "free")
     return f"{table(heads, rows)}\nroom for a context of {plan.longest_context} (--max-seq-len)"
-
-
-def check_prompt(ids: Sequence[int], orders: Orders) -> None:
-    """UsageError unless the ids exist and fit the context."""
-    unknown = [token for token in ids if not 0 <= token < orders.config.vocab_size]
-    if unknown:
-        raise UsageError(f"token {unknown[0]} does not exist; the model knows 0 to {orders.config.vocab_size - 1}")
-    if not ids:
-        raise UsageError("the prompt is empty; give at least one token")
-    if len(ids) > orders.context:
-        raise UsageError(
-            f"the prompt has {len(ids)} tokens, the context {orders.context}; shorten it or raise --max-seq-len "
-            f"(this model allows {orders.config.context_length})"
-        )
 
 
 def announce(engine: Engine, sampling: SamplerSettings, say: Say) -> None:

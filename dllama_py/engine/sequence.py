@@ -44,11 +44,16 @@ class CachedSequence:
                 f"the prompt has {len(prompt)} tokens, the context {self.runner.context}; "
                 "shorten it or raise --max-seq-len"
             )
-        reused = 0
-        while reused < min(len(self.ids), len(prompt) - 1) and self.ids[reused] == prompt[reused]:
-            reused += 1
+        reused = self.common(prompt)
         self.cut(reused)
         return reused
+
+    def common(self, prompt: Sequence[int]) -> int:
+        """How many of the prompt's ids, but for the last one, are held."""
+        n = 0
+        while n < min(len(self.ids), len(prompt) - 1) and self.ids[n] == prompt[n]:
+            n += 1
+        return n
 
     def cut(self, length: int) -> None:
         """Forgets the ids from a place on."""

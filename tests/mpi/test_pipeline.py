@@ -13,7 +13,7 @@ from dllama_py.engine.generate import Token, generate, token_loop
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row, Work
-from dllama_py.engine.together import generate_together
+from dllama_py.engine.together import Together
 from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import tiny_gguf
@@ -137,13 +137,13 @@ def test_sequences_in_flight_say_what_each_says_alone(
         if engine is None:
             return
         sequences = [CachedSequence(engine.runner, slot, chunk_rows=16) for slot in range(n_sequences)]
-        loops = [
-            token_loop(sequence, prompt, settings, 12 + number, 320)
-            for number, (sequence, prompt) in enumerate(zip(sequences, prompts, strict=True))
-        ]
+        together = Together[int](engine.runner)
+        for number, (sequence, prompt) in enumerate(zip(sequences, prompts, strict=True)):
+            together.add(number, token_loop(sequence, prompt, settings, 12 + number, 320))
         found: list[list[int]] = [[] for _ in prompts]
-        for number, event in generate_together(engine.runner, loops):
-            found[number] += [event.id] if isinstance(event, Token) else []
+        while together.n_loops:
+            for number, event in together.turn():
+                found[number] += [event.id] if isinstance(event, Token) else []
         assert found == alone
 
 

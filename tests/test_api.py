@@ -1,0 +1,131 @@
+# python -m pytest tests/test_api.py
+"""The engine as programs use it: answers by themselves and at once, those that are left early, and errors."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from dllama_py import Engine, StreamedToken
+from dllama_py.boot import open_engine
+from dllama_py.engine.sampler import SamplerSettings
+from dllama_py.errors import InputError, UsageError
+from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.settings import EngineSettings
+from dllama_py.transport.comm import SoloComm
+from tests.checkpoints import tiny_gguf
+from tests.support.engines import ids_of
+
+MPIRUN = Path(sys.executable).parent / "mpirun"
+PROMPTS = [[(7 * i + 3 * n) % 250 for i in range(5 + 9 * n)] for n in range(5)]
+HOT = SamplerSettings(0.8, top_p=0.9, seed=5)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_gguf(tmp_path_factory.mktemp("model") / "model.gguf", distinct=True)
+
+
+@pytest.fixture(scope="module")
+def alone(model: Path) -> list[list[int]]:
+    """What each prompt gives by itself."""
+    settings = EngineSettings(n_threads=1)
+    with open_engine(settings, SoloComm(), lambda: open_checkpoint(model), lambda line: None) as engine:
+        assert engine is not None
+        return [ids_of(engine, prompt, HOT, 20) for prompt in PROMPTS]
+
+
+async def answer(engine: Engine, prompt: Sequence[int], n_tokens: int = 20) -> list[StreamedToken]:
+    return [token async for token in engine.generate_stream(prompt, max_tokens=n_tokens, sampling=HOT)]
+
+
+async def answer_of(stream: AsyncIterator[StreamedToken]) -> list[StreamedToken]:
+    return [token async for token in stream]
+
+
+def ids(tokens: Sequence[StreamedToken]) -> list[int]:
+    return [token.id for token in tokens if token.id is not None]
+
+
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_answers_at_once_are_those_of_each_alone(model: Path, alone: list[list[int]], sequences: int) -> None:
+    async def all_answers() -> list[list[StreamedToken]]:
+        return await asyncio.gather(*(answer(engine, prompt) for prompt in PROMPTS))
+
+    with Engine.open(model, sequences=sequences, n_threads=1) as engine:
+        answers = asyncio.run(all_answers())
+    for tokens, expected in zip(answers, alone, strict=True):
+        assert ids(tokens) == expected[: len(ids(tokens))]
+        assert tokens[-1].id is None
+        assert tokens[-1].finish_reason in ("stop", "length")
+        assert {token.finish_reason for token in tokens[:-1]} == {None}
+    assert any(tokens[-1].finish_reason == "length" and len(ids(tokens)) == 20 for tokens in answers)
+
+
+def test_who_stops_listening_frees_the_slot(model: Path, alone: list[list[int]]) -> None:
+    async def some() -> list[StreamedToken]:
+        stream = engine.generate_stream(PROMPTS[1], max_tokens=400)
+        async for token in stream:
+            if token.id is not None:
+                break
+        await stream.aclose()
+        return await answer(engine, PROMPTS[0])
+
+    with Engine.open(model, n_threads=1) as engine:
+        tokens = asyncio.run(some())
+    assert ids(tokens) == alone[0][: len(ids(tokens))]
+
+
+def test_a_text_and_a_stop(model: Path) -> None:
+    async def text(**wishes: object) -> str:
+        return "".join([token.text async for token in engine.generate_stream("Hi", max_tokens=30, **wishes)])
+
+    with Engine.open(model, n_threads=1) as engine:
+        whole = asyncio.run(text())
+        stop = whole[5:7]
+        assert asyncio.run(text(stop=[stop])) == whole[: whole.index(stop)]
+
+
+def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"), Engine.open(tmp_path / "none.gguf"):
+        pass
+    with pytest.raises(UsageError, match="there is no topology 'ring'; expected tensor or pipeline"):
+        Engine.open(tmp_path / "none.gguf", topology="ring")
+
+
+def test_prompts_that_cannot_be(model: Path) -> None:
+    with Engine.open(model, n_threads=1) as engine:
+        with pytest.raises(UsageError, match="the prompt is empty"):
+            asyncio.run(answer(engine, []))
+        with pytest.raises(UsageError, match="token 999 does not exist"):
+            asyncio.run(answer(engine, [999]))
+        assert ids(asyncio.run(answer(engine, PROMPTS[0])))
+    with pytest.raises(UsageError, match="the engine is not open"):
+        asyncio.run(answer(Engine.open(model), PROMPTS[0]))
+
+
+def test_an_engine_that_is_closed_tells_who_still_waits(model: Path) -> None:
+    async def close_early() -> None:
+        with Engine.open(model, n_threads=1) as engine:
+            stream = engine.generate_stream(PROMPTS[0], max_tokens=400)
+            await anext(stream)
+            waits = asyncio.create_task(answer(engine, PROMPTS[1]))
+            await asyncio.sleep(0)
+        for left in (waits, answer_of(stream)):
+            with pytest.raises(UsageError, match="the engine was closed before the answer was complete"):
+                await left
+
+    asyncio.run(close_early())
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+def test_the_documented_example(smollm2_gguf: Path, tmp_path: Path, n_ranks: int) -> None:
+    code = re.findall(r"```python\n(.*?)```", Path("docs/python.md").read_text(), re.DOTALL)[0]
+    (tmp_path / "answer.py").write_text(code)
+    command = [MPIRUN, "-np", str(n_ranks), sys.executable, tmp_path / "answer.py", smollm2_gguf]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, " Paris.\n\nThe answer is:")
