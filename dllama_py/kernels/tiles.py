@@ -82,8 +82,6 @@ rows_zero_f32 = _zeros(tile_f32, attrgetter("number"), "rows_zero_f32")
 """rows_zero_f32(height): float32, of a height given as a Constant."""
 rows_zero_like = _zeros(tile_f32, attrgetter("height"), "rows_zero_like")
 """rows_zero_like(tile): float32, as high as the tile."""
-rows_zero_i32 = _zeros(tile_i32, attrgetter("height"), "rows_zero_i32")
-"""rows_zero_i32(tile): int32, as high as the tile."""
 
 
 @intrinsic

@@ -14,14 +14,11 @@ from numba.extending import overload
 from dllama_py.float_types import FloatType
 from dllama_py.kernels import codebook_steps
 from dllama_py.kernels.code_products import (
-    rows_dot_first_pairs,
-    rows_dot_first_sixes,
-    rows_dot_first_threes,
     rows_dot_fives,
-    rows_dot_last_pairs,
-    rows_dot_last_sixes,
-    rows_dot_last_threes,
     rows_dot_nibbles,
+    rows_dot_pairs,
+    rows_dot_sixes,
+    rows_dot_threes,
 )
 from dllama_py.kernels.layout import (
     F32_BLOCK_BYTES,
@@ -45,7 +42,6 @@ from dllama_py.kernels.tiles import (
     rows_splat_scaled,
     rows_splat_scaled_pair,
     rows_weighted_sum,
-    rows_zero_i32,
     rows_zero_like,
 )
 from dllama_py.kernels.vectors import (
@@ -62,33 +58,31 @@ from dllama_py.kernels.vectors import (
 )
 
 MINUS_4, MINUS_8, MINUS_16, MINUS_32 = (np.int32(-offset) for offset in (4, 8, 16, 32))
-BIAS, ONE = np.int32(SIGNED_BIAS), np.int32(1)
+BIAS, ZERO, ONE = np.int32(SIGNED_BIAS), np.int32(0), np.int32(1)
 
 
 def _q40(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_splat_scaled_pair(MINUS_8, x, at + X_SUM_FIRST)
-    isum = rows_dot_nibbles(isum, weights + 32, x, at)
+    isum = rows_dot_nibbles(MINUS_8, weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
 def _q41(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_zero_i32(total)
-    isum = rows_dot_nibbles(isum, weights + 64, x, at)
+    isum = rows_dot_nibbles(ZERO, weights + 64, x, at)
     total = rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
     return rows_fma_at(total, load_f16(weights + 32), x, at + X_SCALED_SUM)
 
 
 def _q50(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_fives(rows_splat_scaled_pair(MINUS_16, x, at + X_SUM_FIRST), weights + 32, x, at)
+    isum = rows_dot_fives(MINUS_16, weights + 32, x, at)
     return rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
 
 
 def _q51(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_fives(rows_zero_i32(total), weights + 64, x, at)
+    isum = rows_dot_fives(ZERO, weights + 64, x, at)
     total = rows_add_scaled(total, load_f16(weights), x, at + X_SCALE, isum)
     return rows_fma_at(total, load_f16(weights + 32), x, at + X_SCALED_SUM)
 
@@ -103,27 +97,23 @@ def _q80(kind, total, header, weights, x, b):
 
 def _q2k(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    first = rows_dot_first_pairs(rows_zero_i32(total), weights + 32, x, at)
-    last = rows_dot_last_pairs(rows_zero_i32(total), weights + 32, x, at)
-    of_first, of_last = load_u8(weights), load_u8(weights + 16)
-    isum = rows_weighted_sum(to_f32(low_nibble(of_first)), first, to_f32(low_nibble(of_last)), last)
+    first, last = load_u8(weights), load_u8(weights + 16)
+    isum = rows_dot_pairs(ZERO, weights + 32, to_f32(low_nibble(first)), to_f32(low_nibble(last)), x, at)
     total = rows_add_scaled(total, load_f16(header), x, at + X_SCALE, isum)
     xsum_first, xsum_last = rows_splat_scaled(ONE, x, at + X_SUM_FIRST), rows_splat_scaled(ONE, x, at + X_SUM_LAST)
-    msum = rows_weighted_sum(to_f32(high_nibble(of_first)), xsum_first, to_f32(high_nibble(of_last)), xsum_last)
+    msum = rows_weighted_sum(to_f32(high_nibble(first)), xsum_first, to_f32(high_nibble(last)), xsum_last)
     return rows_fma(total, load_f16(header + 32), rows_scale_at(msum, x, at + X_SCALE))
 
 
 def _q3k(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    first = rows_dot_first_threes(rows_splat_scaled(MINUS_4, x, at + X_SUM_FIRST), weights + 32, x, at)
-    last = rows_dot_last_threes(rows_splat_scaled(MINUS_4, x, at + X_SUM_LAST), weights + 32, x, at)
-    isum = rows_weighted_sum(to_f32(load_i8(weights)), first, to_f32(load_i8(weights + 16)), last)
+    isum = rows_dot_threes(MINUS_4, weights + 32, to_f32(load_i8(weights)), to_f32(load_i8(weights + 16)), x, at)
     return rows_add_scaled(total, load_f16(header), x, at + X_SCALE, isum)
 
 
 def _q4k(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_nibbles(rows_zero_i32(total), weights + 32, x, at)
+    isum = rows_dot_nibbles(ZERO, weights + 32, x, at)
     scale, minimum = to_f32(load_i8(weights)), to_f32(load_i8(weights + 16))
     total = rows_add_scaled(total, mul_f32(load_f16(header), scale), x, at + X_SCALE, isum)
     return rows_fma_at(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALED_SUM)
@@ -131,7 +121,7 @@ def _q4k(kind, total, header, weights, x, b):
 
 def _q5k(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_fives(rows_zero_i32(total), weights + 32, x, at)
+    isum = rows_dot_fives(ZERO, weights + 32, x, at)
     scale, minimum = to_f32(load_i8(weights)), to_f32(load_i8(weights + 16))
     total = rows_add_scaled(total, mul_f32(load_f16(header), scale), x, at + X_SCALE, isum)
     return rows_fma_at(total, mul_f32(load_f16(header + 32), minimum), x, at + X_SCALED_SUM)
@@ -139,9 +129,7 @@ def _q5k(kind, total, header, weights, x, b):
 
 def _q6k(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    first = rows_dot_first_sixes(rows_splat_scaled(MINUS_32, x, at + X_SUM_FIRST), weights + 32, x, at)
-    last = rows_dot_last_sixes(rows_splat_scaled(MINUS_32, x, at + X_SUM_LAST), weights + 32, x, at)
-    isum = rows_weighted_sum(to_f32(load_i8(weights)), first, to_f32(load_i8(weights + 16)), last)
+    isum = rows_dot_sixes(MINUS_32, weights + 32, to_f32(load_i8(weights)), to_f32(load_i8(weights + 16)), x, at)
     return rows_add_scaled(total, load_f16(header), x, at + X_SCALE, isum)
 
 
