@@ -5,13 +5,13 @@ Everything here is a function of what it was told; it reads no clock. Its answer
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from itertools import pairwise
 
 MARGIN = 1.03  # expected gain below which a plain step is taken: the figures are not more exact than that
 
 FORGET = 0.99  # what is left, after a token, of the weight of what was seen of guesses: half after 69
 OPINION = 2.0  # the maker's own opinion weighs as much as so many guesses seen
+HOPELESS = 0.1  # chance of a whole draft to be right, below which nothing is added to it
 USUAL_CHANCE = 0.7  # the opinion of guesses that have not been made yet
 
 BLEND = 0.2  # share of a new measurement
@@ -100,10 +100,12 @@ class StepTimes:
 
     def up_to(self, n_rows: int) -> list[float]:
         """Expected seconds of steps of 1, 2, ... rows. A plain step must have been measured lately."""
-        known = sorted(self._measured)
-        seconds = [self._measured[n].seconds for n in known]
-        if known[-1] < n_rows:
-            seconds.append(seconds[-1] + (n_rows - known[-1]) * ROW_SHARE * seconds[0])
-            known.append(n_rows)
-        expected: list[float] = np.interp(np.arange(1, n_rows + 1), known, seconds).tolist()
-        return expected
+        points = [(n, known.seconds) for n, known in sorted(self._measured.items())]
+        if points[-1][0] < n_rows:
+            last, seconds = points[-1]
+            points.append((n_rows, seconds + (n_rows - last) * ROW_SHARE * points[0][1]))
+        expected = [points[0][1]]
+        for (n, seconds), (next_n, next_seconds) in pairwise(points):
+            slope = (next_seconds - seconds) / (next_n - n)
+            expected += [seconds + slope * i for i in range(1, next_n - n + 1)]
+        return expected[:n_rows]

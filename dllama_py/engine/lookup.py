@@ -10,6 +10,7 @@ from dllama_py.engine.drafts import Guess
 
 MOST_PLACES = 256  # the latest ones of an id that are looked at: a few dozen microseconds
 LONGEST = 32  # ids; agreement beyond them says nothing new
+DOUBT = 4  # ids that must agree for the next to be as likely as not, before anything was seen
 NOWHERE = -1
 
 
@@ -46,7 +47,7 @@ class Lookup:
             place += 1
             id = self._ids[place] if place < len(self._ids) else behind[place - len(self._ids)]
             behind.append(id)
-            yield Guess(id, n_agreeing / (n_agreeing + 2))
+            yield Guess(id, n_agreeing / (n_agreeing + DOUBT))
             n_agreeing += 1
 
     def _best_place(self, tail: Sequence[int], is_end: bool) -> tuple[int, int]:
@@ -61,9 +62,10 @@ class Lookup:
         for _ in range(MOST_PLACES):
             if place == NOWHERE or most == LONGEST:
                 break
-            n_agreeing = self._agreement(tail, place)
-            if n_agreeing > most:
-                best, most = place, n_agreeing
+            if most < len(tail) and most <= place and self._ids[place - most] == tail[-1 - most]:  # it may be better
+                n_agreeing = self._agreement(tail, place)
+                if n_agreeing > most:
+                    best, most = place, n_agreeing
             place = self._before[place]
         return best, most
 

@@ -6,9 +6,10 @@ the ids are the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
-from dllama_py.engine.draft_length import Chances, StepTimes, best_length
+from dllama_py.engine.draft_length import HOPELESS, Chances, StepTimes, best_length
 from dllama_py.engine.drafts import Drafter, Guess
 from dllama_py.engine.step import StepCost
 
@@ -113,25 +114,38 @@ class Speculation:
         self._pending, self._n_checked = [], 0
         if self.plain_s is None or self._since_plain >= PLAIN_EVERY:
             return ()
-        step_s = self._times.up_to(1 + min(most, MOST_GUESSES))
-        self._pending = self._guesses(step_s)
-        n_made = len(self._pending)
-        made_s = n_made * self._drafter.guess_s
-        self._n_checked = best_length(self._chances_of(self._pending), [made_s + s for s in step_s[: n_made + 1]])
+        most = min(most, MOST_GUESSES)
+        self._pending = self._bought(most) if self._drafter.guess_s else self._free(most)
+        made_s = len(self._pending) * self._drafter.guess_s
+        step_s = [made_s + step_s for step_s in self._times.up_to(1 + len(self._pending))]
+        self._n_checked = best_length(self._chances_of(self._pending), step_s)
         return [guess.id for guess in self._pending[: self._n_checked]]
 
     def spent(self, cost: StepCost) -> None:
         """See `Speculating`."""
-        self._times.observe(cost.n_rows, cost.seconds)
+        if self.counts.n_steps:  # the first one behind a prompt is slower than others
+            self._times.observe(cost.n_rows, cost.seconds)
         self._since_plain = 0 if cost.n_rows == 1 else self._since_plain + 1
         self.counts.n_steps += 1
         self.counts.n_drafted += cost.n_rows - 1
 
-    def _guesses(self, step_s: Sequence[float]) -> list[Guess]:
-        """Free ones as many as there are; of others each only if it may yet be worth checking."""
+    def _free(self, most: int) -> list[Guess]:
+        """Guesses that cost nothing, as long as there is hope."""
+        guesses: list[Guess] = []
+        chance = 1.0
+        for guess in islice(self._drafter.guesses(), most):
+            guesses.append(guess)
+            chance *= self._chances.of(guess.chance)
+            if chance < HOPELESS:
+                break
+        return guesses
+
+    def _bought(self, most: int) -> list[Guess]:
+        """Guesses that take time, each only if it may yet be worth checking."""
         guesses: list[Guess] = []
         source = self._drafter.guesses()
-        while len(guesses) < len(step_s) - 1 and (not self._drafter.guess_s or self._is_worth_another(guesses, step_s)):
+        step_s = self._times.up_to(1 + most)
+        while len(guesses) < most and self._is_worth_another(guesses, step_s):
             guess = next(source, None)
             if guess is None:
                 break

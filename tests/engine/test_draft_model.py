@@ -40,7 +40,7 @@ def test_the_same_model_says_the_same_at_any_temperature(manner: SamplerSettings
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_another_model_changes_no_id(manner: SamplerSettings) -> None:
-    speculation = Speculation(DraftModel(RememberingRunner(seconds=(0.1,), noise=0.4), manner, N_VOCAB))
+    speculation = Speculation(DraftModel(RememberingRunner(seconds=(0.1,), noise=0.8), manner, N_VOCAB))
     assert run(manner, speculation) == run(manner)
     assert 0 < speculation.counts.n_accepted < speculation.counts.n_drafted
 

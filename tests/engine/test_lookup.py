@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dllama_py.engine.lookup import LONGEST, MOST_PLACES, Lookup
+from dllama_py.engine.lookup import DOUBT, LONGEST, MOST_PLACES, Lookup
 
 few_ids = st.lists(st.integers(0, 3), max_size=60)
 
@@ -62,7 +62,7 @@ def test_ids_that_nobody_has_confirmed_are_taken_for_granted() -> None:
 def test_chances_grow_with_the_ids_that_agree() -> None:
     lookup = Lookup()
     lookup.start([1, 2, 3, 4, 5, 1, 2])
-    assert [guess.chance for guess in islice(lookup.guesses(), 3)] == pytest.approx([1 / 2, 3 / 5, 2 / 3])
+    assert [guess.chance for guess in islice(lookup.guesses(), 3)] == pytest.approx([2 / 6, 3 / 7, 4 / 8])
 
 
 def test_a_new_prompt_begins_anew() -> None:
@@ -92,4 +92,4 @@ def test_growing_finds_what_a_search_of_all_places_finds(
     guesses = list(islice(lookup.guesses(ahead), 6))
     found, agreeing = searched(ids + ahead, len(ids), 6)
     assert [guess.id for guess in guesses] == found
-    assert [guess.chance for guess in guesses] == [n / (n + 2) for n in range(agreeing, agreeing + len(found))]
+    assert [guess.chance for guess in guesses] == [n / (n + DOUBT) for n in range(agreeing, agreeing + len(found))]

@@ -54,8 +54,8 @@ def test_a_draft_that_is_always_right_saves_steps() -> None:
     runner = RememberingRunner()
     speculation = Speculation(Clairvoyant(plain, lambda at: True))
     assert run(runner, speculation) == plain
-    assert runner.n_rows == [3, 1, 9, 16, 13]
-    assert (speculation.counts.n_steps, speculation.counts.n_drafted, speculation.counts.n_accepted) == (4, 35, 35)
+    assert runner.n_rows == [3, 1, 1, 9, 16, 12]
+    assert (speculation.counts.n_steps, speculation.counts.n_drafted, speculation.counts.n_accepted) == (5, 34, 34)
 
 
 def test_a_draft_that_is_always_wrong_is_soon_given_up() -> None:
@@ -100,7 +100,7 @@ def test_now_and_then_a_step_is_plain_to_know_what_that_takes() -> None:
     runner = RememberingRunner(context=1024, max_rows=4)
     speculation = Speculation(Clairvoyant(plain, lambda at: True))
     run(runner, speculation, n_tokens=900)
-    assert [at for at, n in enumerate(runner.n_rows) if n == 1] == [1, 66, 131, 196]
+    assert [at for at, n in enumerate(runner.n_rows) if n == 1] == [1, 2, 67, 132, 197]
     assert speculation.plain_s == 1.0
 
 
