@@ -2,7 +2,9 @@
 
 import argparse
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
@@ -98,6 +100,9 @@ def _tokens_per_step(speculation: Speculating, record: Record) -> float | None:
 
 
 def _speed_up(speculation: Speculating, record: Record) -> float | None:
-    """Against as many steps of one token."""
-    plain_s = speculation.plain_s
-    return record.n_decoded * plain_s / record.decode_s if plain_s and record.n_decoded else None
+    """Against the usual time of those tokens that had a step of their own, none of them guessed."""
+    intervals = zip(record.token_costs, pairwise(record.token_times_s), strict=True)
+    plain_s = [end_s - start_s for cost, (start_s, end_s) in intervals if cost.n_rows == 1]
+    if not plain_s or not speculation.counts.n_steps:
+        return None
+    return record.n_decoded * median(plain_s) / record.decode_s

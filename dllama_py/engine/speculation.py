@@ -32,10 +32,6 @@ class Speculating(Protocol):
     @property
     def counts(self) -> Counts: ...
 
-    @property
-    def plain_s(self) -> float | None:
-        """Seconds of a step of one token, as measured lately."""
-
     def start(self, prompt: Sequence[int]) -> None:
         """A sequence begins: these are its first ids."""
 
@@ -53,7 +49,6 @@ class NoSpeculation:
     """A token a step, and nothing to count."""
 
     counts = Counts()
-    plain_s: float | None = None
 
     def start(self, prompt: Sequence[int]) -> None:
         """Nothing to be learned."""
@@ -83,11 +78,6 @@ class Speculation:
         self._n_checked = 0  # of the pending ones
         self._since_plain = 0  # steps
 
-    @property
-    def plain_s(self) -> float | None:
-        """See `Speculating`."""
-        return self._times.plain_s
-
     def start(self, prompt: Sequence[int]) -> None:
         """See `Speculating`."""
         self.counts = Counts()
@@ -112,7 +102,7 @@ class Speculation:
     def draft(self, most: int) -> Sequence[int]:
         """See `Speculating`."""
         self._pending, self._n_checked = [], 0
-        if self.plain_s is None or self._since_plain >= PLAIN_EVERY:
+        if self._times.plain_s is None or self._since_plain >= PLAIN_EVERY:
             return ()
         most = min(most, MOST_GUESSES)
         self._pending = self._bought(most) if self._drafter.guess_s else self._free(most)

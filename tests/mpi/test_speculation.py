@@ -15,8 +15,9 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
 from dllama_py.prompting import open_text
+from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm
-from tests.checkpoints import own_folder
+from tests.checkpoints import own_folder, tiny_gguf
 from tests.support.drafting import Written
 from tests.support.engines import engine_on
 
@@ -86,6 +87,20 @@ def test_a_model_at_the_root_guesses(comm: Comm, tmp_path: Path) -> None:
             drafter = DraftModel(engine.draft, manner, 320)
             drafter.start(PROMPT + plain[:1])
             assert [guess.id for guess in islice(drafter.guesses(), 9)] == plain[1:10]
+
+
+@pytest.mark.mpi(sizes=(2,))
+def test_stages_check_several_ids_too(comm: Comm, tmp_path: Path) -> None:
+    if comm.rank == 0:
+        tiny_gguf(tmp_path / "model", "tiny-llama", distinct=True, num_hidden_layers=7)
+    with engine_on(comm, tmp_path / "model", pipeline=PipelineSettings(), draft=tmp_path / "model") as engine:
+        if engine is None:
+            return
+        assert engine.draft is not None
+        for manner in (MANNERS["nucleus"], MANNERS["all"], MANNERS["many candidates"]):
+            plain = said(engine, PROMPT, manner)
+            assert said(engine, PROMPT, manner, half_right(plain)) == plain
+            assert said(engine, PROMPT, manner, Speculation(DraftModel(engine.draft, manner, 320))) == plain
 
 
 def test_smollm2_looks_up_what_it_repeats(comm: Comm, smollm2_gguf: Path) -> None:
