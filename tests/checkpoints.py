@@ -9,6 +9,7 @@ experts are alike. Where an exchange of two tensors must be seen, ask for `disti
 """
 
 import json
+import math
 import shutil
 import zlib
 from pathlib import Path
@@ -215,6 +216,8 @@ def _add_scaling(writer: gguf.GGUFWriter, scaling: dict[str, Any]) -> None:
         writer.add_rope_scaling_factor(scaling["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+        own = 0.1 * math.log(scaling["factor"]) + 1
+        writer.add_rope_scaling_attn_factors(scaling.get("attention_factor", own) / own)
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:

@@ -69,9 +69,8 @@ def share_kept(frequencies: Doubles, rope: dict[str, Any]) -> tuple[Doubles | fl
     steps = np.log(frequencies[0] / frequencies[1])  # from pair to pair; turns beta of pair ln(turns_0 / beta) / steps
     first, last = np.floor(np.log(turns[0] / 32) / steps), np.ceil(np.log(turns[0]) / steps)
     pairs = np.arange(len(turns))
-    return 1 - np.clip((pairs - max(first, 0)) / max(last - max(first, 0), 1e-3), 0, 1), 0.1 * np.log(
-        rope["factor"]
-    ) + 1
+    kept = 1 - np.clip((pairs - max(first, 0)) / max(last - max(first, 0), 1e-3), 0, 1)
+    return kept, rope.get("attention_factor", 0.1 * np.log(rope["factor"]) + 1)
 
 
 def feed_forward(w: dict[str, Doubles], prefix: str, x: Doubles) -> Doubles:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import naive
-from tests.checkpoints import OTHER_NAMES, own_folder, tiny_gguf
+from tests.checkpoints import MODELS, OTHER_NAMES, own_folder, tiny_gguf
 from tests.gguf_models import GOLDEN_POSITIONS, IDS
 from tests.support.engines import solo_logits
 
@@ -29,11 +29,12 @@ def test_the_oracle_agrees_with_llama_cpp(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_the_engine_agrees_with_llama_cpp(tmp_path: Path, name: str) -> None:
-    """From a GGUF file; a folder gives the same bits."""
+    """From a GGUF file and from a folder, which give the same bits unless GGUF rounds a fact of the model."""
     (file,) = solo_logits(tiny_gguf(tmp_path / "model.gguf", name, "F32"), [IDS])
     (folder,) = solo_logits(own_folder(tmp_path / "model", name), [IDS], weights="f32")
     assert np.abs(file[GOLDEN_POSITIONS] - golden(name)).max() < 1e-4
-    assert file.tobytes() == folder.tobytes()
+    assert np.abs(folder[GOLDEN_POSITIONS] - golden(name)).max() < 1e-4
+    assert (file.tobytes() == folder.tobytes()) == ("attention_factor" not in (MODELS[name].get("rope_scaling") or {}))
 
 
 def test_experts_in_tensors_of_their_own_are_those_of_a_stack(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from tests.golden.make_tiny_hf import COMMON, bf16, uniform
 
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+# With a RoPE base of 10000 and heads of 16 the ramp goes from pair 1 to pair 5.
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "attention_factor": 1.25}
 _QWEN2 = COMMON | {"head_dim": 16, "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
 MODELS: dict[str, dict[str, Any]] = {
     "tiny-mixtral": COMMON

@@ -1,11 +1,16 @@
 # python -m pytest tests/formats/test_huggingface_config.py
 """config.json: RoPE in its old and new places, windows, and models that are not computed."""
 
+from pathlib import Path
+
 import pytest
 
 from dllama_py.config import Arch
 from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.formats.huggingface_config import read_config
+from dllama_py.formats.tensors import tensor_specs
 from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling, yarn_magnitude
+from dllama_py.sharding.plan import make_plan
 from tests.checkpoints import change_config, own_folder
 from tests.formats.spoiling import refused
 
@@ -156,6 +161,47 @@ def test_whether_chosen_weights_are_made_to_sum_to_one(tmp_path, entries, weighs
     for name in ("tiny-qwen2moe", "tiny-qwen3moe"):
         folder = own_folder(tmp_path / name, name, **entries)
         assert open_checkpoint(folder).config.weighs_all_experts is weighs_all
+
+
+REAL = {
+    "Mixtral-8x7B-Instruct-v0.1": {
+        "model_type": "mixtral", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
+        "max_position_embeddings": 32768, "num_attention_heads": 32, "num_experts_per_tok": 2,
+        "num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 8, "rms_norm_eps": 1e-05,
+        "rope_theta": 1000000.0, "sliding_window": None, "tie_word_embeddings": False, "vocab_size": 32000,
+    },
+    "DeepSeek-R1-Distill-Qwen-7B": {
+        "model_type": "qwen2", "hidden_act": "silu", "hidden_size": 3584, "intermediate_size": 18944,
+        "max_position_embeddings": 131072, "max_window_layers": 28, "num_attention_heads": 28,
+        "num_hidden_layers": 28, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 10000,
+        "sliding_window": 4096, "tie_word_embeddings": False, "use_mrope": False, "use_sliding_window": False,
+        "vocab_size": 152064,
+    },
+    "Qwen1.5-MoE-A2.7B": {
+        "model_type": "qwen2_moe", "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 5632,
+        "max_position_embeddings": 8192, "max_window_layers": 21, "num_attention_heads": 16, "num_hidden_layers": 24,
+        "num_key_value_heads": 16, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+        "tie_word_embeddings": False, "use_sliding_window": False, "vocab_size": 151936, "decoder_sparse_step": 1,
+        "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4,
+        "num_experts": 60, "norm_topk_prob": False, "output_router_logits": False, "router_aux_loss_coef": 0.001,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "context", "experts", "width", "shared_width", "billions"),
+    [
+        ("Mixtral-8x7B-Instruct-v0.1", Arch.MIXTRAL, 32768, 8, 14336, 0, 46.7),
+        ("DeepSeek-R1-Distill-Qwen-7B", Arch.QWEN2, 131072, 0, 18944, 0, 7.6),
+        ("Qwen1.5-MoE-A2.7B", Arch.QWEN2_MOE, 8192, 60, 1408, 5632, 14.3),
+    ],
+)
+def test_models_as_they_are_published(name, arch, context, experts, width, shared_width, billions):
+    config, _ = read_config(Path(name), REAL[name])
+    assert (config.arch, config.context_length, config.n_experts) == (arch, context, experts)
+    assert (config.hidden_width, config.shared_width) == (width, shared_width)
+    assert round(sum(spec.n_elements for spec in tensor_specs(config)) / 1e9, 1) == billions
+    make_plan(config, 4)
 
 
 def test_mistral_is_llama_within_its_window(tmp_path):
