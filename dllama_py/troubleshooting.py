@@ -21,6 +21,8 @@ ROWS = {
     "rank-counts": "ranks cannot share",
     "kernel-folder": "compiled kernels cannot be kept there",
     "memory": "rank .* needs .* are free; ",
+    "no-room": "need .* of memory on rank|does not fit these ranks",
+    "other-plan": "--plan .*: (made for|rank .* was on)",
     "killed-9": r"was killed by signal 9\b",
     "out-of-memory": "out of memory",
     "not-the-file": "is a Git LFS pointer|is a web page",
