@@ -18,6 +18,7 @@ from dllama_py.transport.comm import Comm
 from dllama_py.transport.hop import HopFormat, HopReceiver, HopSender
 from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.mpi import MpiComm
+from tests.support.threads import SentRequest
 
 SIZES = (2, 4, 5, 8)
 pytestmark = pytest.mark.mpi(sizes=SIZES)
@@ -103,8 +104,9 @@ def good_message() -> np.ndarray:
     class Paper:
         """Keeps what is sent."""
 
-        def start_send(self, buffer: np.ndarray, to: int) -> None:
+        def start_send(self, buffer: np.ndarray, to: int) -> SentRequest:
             self.message = buffer.copy()
+            return SentRequest(buffer.nbytes)
 
     paper = Paper()
     send_rows(HopSender(paper, 1, SMALL, crc32c), 0, 2)
