@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from dllama_py.blocks import FloatType
 from dllama_py.boot import Engine, Watch, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.bench_minutes import endure, gather_sensors, tell
@@ -23,17 +22,19 @@ from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import plan_table, say, show_stages
 from dllama_py.cluster.cores import choose_threads
 from dllama_py.errors import UsageError
+from dllama_py.float_types import FloatType
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.orders import Orders
 from dllama_py.profiling.sensors import SensorLog
+from dllama_py.settings import WEIGHT_TYPES
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.world import joined_world
 
 EPILOG = """examples:
-  python -m dllama_py bench --shape qwen3_0.6b --weights q40
+  python -m dllama_py bench --shape qwen3_0.6b --weights q4_k
   mpirun -np 2 python -m dllama_py bench --model model.m --prompt-tokens 168 --steps 64 --json
   python -m dllama_py bench --model model.m --nodes 1,2,4 --hostfile hostfile    which number of nodes to use
   python -m dllama_py bench --model model.m --nthreads auto                      which number of threads
@@ -51,7 +52,8 @@ def add_options(parser: options.Parser) -> None:
     parser.add_argument("--steps", type=options.positive, default=64, metavar="N", help="tokens (default: 64)")
     parser.add_argument("--nodes", type=counts, metavar="1,2,4", help="measure each number of nodes, recommend one")
     parser.add_argument("--minutes", type=_minutes, metavar="M", help="decode so long: does the speed last?")
-    options.add_model_options(parser)
+    every_type = [kind.label for kind in FloatType]
+    options.add_model_options(parser, every_type, "of --shape, or of a folder that is quantised")
     options.add_engine_options(parser, _threads)
     add_placing_options(parser)
     options.add_json_option(parser)
@@ -91,6 +93,8 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise UsageError("--shape and --model exclude each other; give one of them")
     if arguments.layers and not arguments.shape:
         raise UsageError("--layers cuts a --shape short; a --model keeps its layers")
+    if not arguments.shape and arguments.weights not in (None, *WEIGHT_TYPES):
+        raise UsageError(f"--weights {arguments.weights} is for --shape; folders become {', '.join(WEIGHT_TYPES)}")
     if arguments.steps < 2:
         raise UsageError("--steps 1: the first token comes with the prompt; expected at least 2 to time decoding")
     asked = [

@@ -3,7 +3,7 @@
 import argparse
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -48,8 +48,10 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_model_options(parser: Parser) -> None:
-    """Which model, and how it is read."""
+def add_model_options(
+    parser: Parser, weights: Sequence[str] = WEIGHT_TYPES, weights_help: str = "quantise a Hugging Face folder"
+) -> None:
+    """Which model, and how it is read. `weights`: what --weights may be."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", type=Path, metavar="PATH", help=".m file, GGUF file or Hugging Face folder")
     group.add_argument(
@@ -58,7 +60,7 @@ def add_model_options(parser: Parser) -> None:
         metavar="PATH",
         help=".t or tokenizer.json, folder or GGUF; default: --model",
     )
-    group.add_argument("--weights", choices=WEIGHT_TYPES, help="quantise a Hugging Face folder (default: q40)")
+    group.add_argument("--weights", choices=weights, help=f"{weights_help} (default: q40)")
 
 
 def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = positive) -> None:

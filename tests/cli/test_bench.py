@@ -46,6 +46,8 @@ def test_figures_of_a_cut_shape(capsys: pytest.CaptureFixture[str]) -> None:
         (["--shape", "gpt5"], ["gpt5", "qwen3_0.6b"]),
         (["--shape", "smollm2_135m", "--model", "a.m"], ["--shape", "--model"]),
         (["--layers", "2"], ["--layers", "--shape"]),
+        (["--weights", "q4_k"], ["--weights q4_k", "--shape", "q40, q80, f16, f32"]),
+        (["--shape", "smollm2_135m", "--weights", "q4_k"], ["rows of 576", "q4_k", "another shape or type"]),
         (["--nodes", "1,2", "--minutes", "1"], ["--nodes", "--minutes", "one of them"]),
         (["--nthreads", "auto", "--nodes", "1"], ["--nodes", "--nthreads auto"]),
         (["--nthreads", "some"], ["--nthreads", "'some'"]),
