@@ -32,7 +32,7 @@ def oracle(path: Path, name: str, expert: int | None = None) -> np.ndarray:
     return np.atleast_2d(widened if expert is None else widened[expert])
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0", "Q6_K"])
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0", "Q6_K", "IQ2_XXS", "IQ4_NL", "MXFP4"])
 def test_matrices_are_what_the_gguf_package_reads(tmp_path, kind):
     wide = {"hidden_size": 256, "intermediate_size": 256, "head_dim": 32, "num_hidden_layers": 1}
     path = tiny_gguf(tmp_path / "a", kind=kind, distinct=True, **wide)

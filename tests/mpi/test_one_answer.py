@@ -129,8 +129,10 @@ def test_windows(comm: Comm, make: Callable[..., Path], name: str) -> None:
         ("tiny-llama31", "Q4_K", {"attn_v": "Q6_K", "attn_output": "Q5_K", "ffn_down": "Q5_K"}),
         ("tiny-qwen3", "Q3_K", {"attn_v": "Q2_K", "attn_output": "Q4_K", "ffn_up": "Q8_0"}),
         ("tiny-qwen3moe", "Q6_K", {"attn_output": "Q3_K", "ffn_down_exps": "Q2_K", "ffn_up_exps": "Q4_K"}),
+        ("tiny-llama", "IQ2_XXS", {"attn_v": "Q4_K", "attn_output": "Q2_K", "ffn_down": "IQ3_S"}),
+        ("tiny-qwen3moe", "IQ4_XS", {"attn_output": "IQ2_S", "ffn_down_exps": "MXFP4"}),
     ],
-    ids=["q6_k", "q4_k", "q3_k", "q2_k"],
+    ids=["q6_k", "q4_k", "q3_k", "q2_k", "iq2_xxs", "iq4_xs"],
 )
 def test_gguf_with_super_blocks_cut_between_ranks(
     comm: Comm, make: Callable[..., Path], name: str, kind: str, kinds: dict[str, str]
