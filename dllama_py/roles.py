@@ -27,6 +27,7 @@ def take_role(
     checkpoint: Checkpoint | None,
 ) -> Iterator[Runner | None]:
     """At the root a Runner, which is stopped in the end; on the others None, once it was."""
+    world.barrier()  # whoever is still loading is not missed; from here on leaders miss each other
     grid = orders.grid(world.size)
     n_kept = len(grid.stages) - 1  # steps that overtake an answer on its way
     if rank.comm.rank:

@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -17,17 +18,20 @@ from dllama_py.cluster.series import refuse_under_launcher
 from dllama_py.engine.comparison import Distance, Logits, distance
 from dllama_py.engine.parting import Trail, first_parting
 from dllama_py.errors import ClusterError, InputError
-from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES
+from dllama_py.settings import ACTIVATIONS, CACHE_TYPES, DEFAULT_CHUNK_ROWS, EXCHANGES, WEIGHT_TYPES
 
 DEFAULT_STEPS = 16
 
 EPILOG = f"""The first setting answers a prompt. Every setting answers it too and computes the logits of its ids; all
-are compared with the first. Several values in --nodes, --threads, --chunk and --buffer-float-type: every combination
-runs. Within one --buffer-float-type all must have the same bits; if not, the exit code is {ClusterError.exit_code}.
+are compared with the first. Several values in --nodes, --threads, --chunk, --buffer-float-type and --activations: every
+combination runs. Within one --buffer-float-type all must have the same bits, pipelines with --activations f32 among
+them, and so must pipelines of as many stages with the same other --activations; if not, the exit code is
+{ClusterError.exit_code}.
 
 examples:
   python -m dllama_py drift --model model.m --nodes 1,2,4 --threads 1,2
   python -m dllama_py drift --nodes 1,2 --buffer-float-type f32,bf16,q80 --file text.txt --json
+  python -m dllama_py drift --model model.gguf --nodes 1,2,3 --activations f32,bf16,int8,int8-row --file text.txt
   python -m dllama_py drift --nodes 1 --ids 1,2,3 --against transformers.npy --against other.gguf"""
 
 
@@ -61,6 +65,9 @@ def _add_engine_options(parser: options.Parser) -> None:
     group.add_argument("--nthreads", "--threads", dest="threads", type=counts, metavar="N,...", help="of each node")
     group.add_argument("--buffer-float-type", type=_exchanges, default=["f32"], metavar="f32,bf16,q80")
     group.add_argument(
+        "--activations", type=_activations, metavar="f32,int8,...", help="pipelines, whose stages send each other this"
+    )
+    group.add_argument(
         "--chunk", type=counts, default=[DEFAULT_CHUNK_ROWS], metavar="N,...", help="prompt tokens computed at once"
     )
     group.add_argument("--max-seq-len", type=options.positive, metavar="N", help="context in tokens")
@@ -69,10 +76,18 @@ def _add_engine_options(parser: options.Parser) -> None:
 
 
 def _exchanges(text: str) -> list[str]:
+    return _names(text, EXCHANGES)
+
+
+def _activations(text: str) -> list[str]:
+    return _names(text, ACTIVATIONS)
+
+
+def _names(text: str, known: Sequence[str]) -> list[str]:
     names = text.split(",")
-    unknown = [name for name in names if name not in EXCHANGES]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(EXCHANGES)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
     return names
 
 
@@ -93,14 +108,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> list[Setting]:
     """All combinations, each once."""
-    exchanges, threads = arguments.buffer_float_type, arguments.threads or [None]
-    combined = product(exchanges, arguments.nodes, threads, arguments.chunk)
-    return list(dict.fromkeys(Setting(nodes, n, exchange, chunk) for exchange, nodes, n, chunk in combined))
+    a, threads = arguments, arguments.threads or [None]
+    combined = product(a.activations or [None], a.buffer_float_type, a.nodes, threads, a.chunk)
+    return list(
+        dict.fromkeys(
+            Setting(nodes, n, exchange, chunk, activations if nodes > 1 else None)
+            for activations, exchange, nodes, n, chunk in combined
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What all else is compared with; `trails`: of the first setting of each exchange."""
+    """What all else is compared with; `trails`: of the first setting of each family."""
 
     setting: Setting
     request: Request
@@ -109,8 +129,10 @@ class _Base:
 
     def compared(self, setting: Setting, answer: Answer) -> Compared:
         found = replace(self.away(answer.logits), first_differing_token=_first_other(self.request.ids, answer.ids))
-        trail = self.trails.setdefault(setting.exchange, answer.trail)
-        parting = first_parting(trail, answer.trail, setting.nodes)
+        parting = None
+        if answer.trail is not None:
+            trail = self.trails.setdefault(setting.family, answer.trail)
+            parting = first_parting(trail, answer.trail, setting.nodes)
         sha256 = hashlib.sha256(answer.logits.tobytes()).hexdigest()
         return Compared(setting, answer.threads, answer.ids, sha256, found, parting)
 
@@ -127,13 +149,13 @@ def _measured(arguments: argparse.Namespace, jobs: Jobs, settings: list[Setting]
     compared = [base.compared(first, answer)]
     compared += [base.compared(setting, jobs.answer(setting, request)) for setting in settings[1:]]
     against = {str(path): base.away(_elsewhere(path, arguments, jobs, base)) for path in arguments.against}
-    perplexity = {s.exchange: jobs.perplexity(s, arguments.file) for s in _firsts(settings) if arguments.file}
+    perplexity = {s.family: jobs.perplexity(s, arguments.file) for s in _firsts(settings) if arguments.file}
     return Report(request, compared, against, perplexity)
 
 
 def _firsts(settings: list[Setting]) -> list[Setting]:
-    """Of each exchange."""
-    return list({setting.exchange: setting for setting in reversed(settings)}.values())[::-1]
+    """Of each family."""
+    return list({setting.family: setting for setting in reversed(settings)}.values())[::-1]
 
 
 def _prompt(arguments: argparse.Namespace) -> list[str]:

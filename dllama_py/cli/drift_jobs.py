@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dllama_py.activations import ActivationType
 from dllama_py.cli import options
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.series import Job, answer_of
@@ -16,15 +17,32 @@ from dllama_py.engine.parting import Trail
 from dllama_py.errors import InputError
 from dllama_py.progress import Progress, Work
 
+EXACT = ActivationType.F32.label
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a job computes. `threads` of each node, None: as the nodes choose."""
+    """How a job computes. `threads` of each node, None: as the nodes choose. `activations`: what stages of a pipeline
+    send each other, None where the nodes share every layer.
+    """
 
     nodes: int
     threads: int | None
     exchange: str
     chunk: int
+    activations: str | None = None
+
+    @property
+    def family(self) -> str:
+        """Settings of one family give one answer. Where rows are rounded between stages it matters where."""
+        if self.activations in (None, EXACT):
+            return self.exchange
+        return f"{self.nodes} stages, {self.activations}"
+
+    @property
+    def format(self) -> str:
+        """Of what travels between nodes."""
+        return self.exchange if self.activations is None else f"stages, {self.activations}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +60,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of a setting to a request: logits float32 [T, V] of every id that was fed, the ids that it generates, hashes."""
+    """Of a setting to a request: logits float32 [T, V] of every id that was fed, the ids that it generates, and hashes
+    where one rank has those of all layers.
+    """
 
     logits: Logits
     ids: list[int]
     threads: int
-    trail: Trail
+    trail: Trail | None
 
 
 class Jobs:
@@ -80,11 +100,10 @@ class Jobs:
         """The request, its generated ids computed one by one. InputError if logits are no numbers."""
         out, hashes, n = self._folder / "logits.npy", self._folder / "hashes.npz", len(request.ids)
         ids = ["--ids", ",".join(map(str, request.fed_ids)), "--singly", str(n - 1), "--answer", str(n)]
-        files = ["--out", str(out), "--hashes", str(hashes)]
+        is_whole = setting.activations is None
+        files = ["--out", str(out)] + ["--hashes", str(hashes)] * is_whole
         found = self._run(setting, ["logits", *(other_model or self._model), *ids, *files, "--json"])
-        with np.load(hashes) as arrays:
-            trail = Trail(arrays["residual"], arrays["leaves"])
-        return Answer(read_logits(out), found["ids"], found["threads"], trail)
+        return Answer(read_logits(out), found["ids"], found["threads"], _read_trail(hashes) if is_whole else None)
 
     def perplexity(self, setting: Setting, file: Path) -> float:
         """On a text."""
@@ -96,12 +115,19 @@ class Jobs:
         how = ["--buffer-float-type", setting.exchange, "--chunk", str(setting.chunk)]
         how += _given("--nthreads", setting.threads) + _given("--max-seq-len", a.max_seq_len)
         how += ["--kv-cache-type", a.kv_cache_type] + ["--replicate-kv"] * a.replicate_kv
-        detail = f"{words[0]}, nodes {setting.nodes}, exchange {setting.exchange}, chunk {setting.chunk}"
+        if setting.activations is not None:
+            how += ["--topology", "pipeline", "--activations", setting.activations]
+        detail = f"{words[0]}, nodes {setting.nodes}, exchange {setting.format}, chunk {setting.chunk}"
         self._on_progress(self._work, self._n_done, detail)
         found = answer_of(Job(self._places[setting.nodes], [*words, *how], patience_s=a.timeout))
         self._n_done += 1
         self._on_progress(self._work, self._n_done, "")
         return found
+
+
+def _read_trail(path: Path) -> Trail:
+    with np.load(path) as arrays:
+        return Trail(arrays["residual"], arrays["leaves"])
 
 
 def read_logits(path: Path) -> Logits:

@@ -14,7 +14,7 @@ HEADS = ("nodes", "threads", "exchange", "chunk", "same bits", "first other toke
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A setting: the ids that it generated, the hash of its logits, how far these are from those of the first one, and
-    where it parts from the first one of the same exchange.
+    where it parts from the first one of its family.
     """
 
     setting: Setting
@@ -32,7 +32,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of one run; `against`: how far other sources are from the first setting; `perplexity` by exchange."""
+    """All of one run; `against`: how far other sources are from the first setting; `perplexity` by format."""
 
     request: Request
     compared: Sequence[Compared]
@@ -41,10 +41,10 @@ class Report:
 
     @property
     def odd(self) -> Compared | None:
-        """The first setting that has not the bits and ids of the first of its exchange."""
+        """The first setting that has not the bits and ids of the first of its family."""
         firsts: dict[str, Compared] = {}
         for entry in self.compared:
-            first = firsts.setdefault(entry.setting.exchange, entry)
+            first = firsts.setdefault(entry.setting.family, entry)
             if entry.parting or (entry.logits_sha256, entry.ids) != (first.logits_sha256, first.ids):
                 return entry
         return None
@@ -72,7 +72,7 @@ class Report:
         s = odd.setting
         return (
             f"NOT identical: {s.nodes} nodes x {odd.threads} threads, chunk {s.chunk}, give another answer than "
-            f"the first setting of exchange {s.exchange}; they part {_place(odd.parting)}"
+            f"the first setting of exchange {s.family}; they part {_place(odd.parting)}"
         )
 
     def _on_perplexity(self) -> list[str]:
@@ -85,7 +85,7 @@ class Report:
     def rows(self) -> list[tuple[str, ...]]:
         """Texts of the table, by HEADS."""
         own = [
-            (str(e.setting.nodes), str(e.threads), e.setting.exchange, str(e.setting.chunk), *_texts(e.distance))
+            (str(e.setting.nodes), str(e.threads), e.setting.format, str(e.setting.chunk), *_texts(e.distance))
             for e in self.compared
         ]
         return own + [("", "", source, "", *_texts(found)) for source, found in self.against.items()]

@@ -59,7 +59,7 @@ class Hops:
     def arriving(self, source: int) -> "RowsArriving":
         """From the leader of the stage before."""
         hop = self._receiver(source, self._chain)
-        return RowsArriving(hop, self._team, self._model, self._chain.encoding)
+        return RowsArriving(hop, self._team, self._model, self._chain.encoding, patient=source == 0)
 
     def answering(self, to: int) -> "LogitsOnward":
         """From the last leader to the root."""
@@ -101,18 +101,19 @@ class RowsOnward:
 
 
 class RowsArriving:
-    """Takes rows into `buffers.x`."""
+    """Takes rows into `buffers.x`. `patient`: who sends them waits for users, and not for messages alone."""
 
-    def __init__(self, hop: HopReceiver, team: Team, model: RankModel, encoding: ActivationType) -> None:
+    def __init__(self, hop: HopReceiver, team: Team, model: RankModel, encoding: ActivationType, patient: bool) -> None:
         self._hop = hop
+        self._patient = patient
         self._team = team
         self._x = model.buffers.x
         self._n_rows = np.zeros(1, np.int64)
         self._decode = _coding(decode_rows, model, self._n_rows, hop.place, encoding)
 
     def receive(self) -> Heard:
-        """See pipeline.Arriving. It may take for ever."""
-        message = self._hop.receive(patient=True)
+        """See pipeline.Arriving. ClusterError if a leader that is not the root gives no sign of life for too long."""
+        message = self._hop.receive(self._patient)
         if message.n_rows:
             self._n_rows[0] = message.n_rows
             self._team.run(self._decode)

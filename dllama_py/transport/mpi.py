@@ -2,11 +2,6 @@
 
 Only the buffer calls of mpi4py are used. Messages above a limit go in pieces, since the count of a classic MPI call
 is a signed 32-bit number and some libraries still stop there.
-
-A frozen rank or a cut link makes no error: the others would wait for ever. So a wait within a step (from an exchange
-to the next `broadcast_idle`) has an end. Whoever has waited for half of it asks its partner for a sign of life, which a
-rank that is itself waiting gives; so only a rank that neither waits nor comes is held to be lost, and the innocent
-ones between it and others are not. Loading, compiling and idling may take any time.
 """
 
 import ctypes
@@ -21,7 +16,7 @@ import numpy as np
 
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, Comm, PeerLost, SoloComm
-from dllama_py.transport.silence import PATIENCE, Silence, patience_of
+from dllama_py.transport.silence import Signs, Silence, patience_of
 from dllama_py.transport.wires import make_wire
 from dllama_py.wire import Trouble, Wire, WireWord
 
@@ -35,7 +30,7 @@ REQUEST_SPIN_S = 0.02  # a stage of a pipeline waits for as long as the others c
 SLEEP_PART = 1 / 64  # of the time waited so far: that is how much longer a wait can take
 LONGEST_SLEEP_S = 0.005
 NAME_BYTES = 256
-TAG, ASK, ANSWER, REQUEST_TAG = 7, 8, 9, 10
+TAG, REQUEST_TAG = 7, 10  # 8 and 9 are signs of life
 POLLS_PER_LOOK = 64
 MISMATCH = "the ranks run different programs or settings; install the same version on every host"
 
@@ -68,6 +63,24 @@ def _explained(method: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     return call
 
 
+class _Post:
+    """Questions and answers go through the whole job: who waits in one part of it may be asked by another."""
+
+    def __init__(self) -> None:
+        self._status = MPI.Status()
+        self._sign = (bytearray(1), 1, MPI.BYTE)  # says nothing
+
+    def put(self, tag: int, to: int) -> None:
+        MPI.COMM_WORLD.Isend(self._sign, to, tag).Test()  # that completes what is so short
+
+    def take(self, tag: int, source: int | None) -> int | None:
+        if not MPI.COMM_WORLD.Iprobe(MPI.ANY_SOURCE if source is None else source, tag, self._status):
+            return None
+        other = self._status.Get_source()
+        MPI.COMM_WORLD.Recv(self._sign, other, tag)
+        return other
+
+
 class MpiComm:
     """The ranks of one mpirun job, or a part of them. `chunk_bytes` is the longest single message. `patience_s`: how
     long a rank within a step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the
@@ -86,9 +99,9 @@ class MpiComm:
         self.status = MPI.Status()
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
+        self._signs = Signs(_Post(), self._patience_s)
         self._is_in_step = False
         self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
-        self._sign = bytearray(1)  # the content of questions and answers, which says nothing
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
         self.hosts = self._gather_hosts()
@@ -208,6 +221,16 @@ class MpiComm:
         flat = buffer.reshape(-1).view(np.uint8)
         return [flat[start : start + self._chunk_bytes] for start in range(0, flat.size, self._chunk_bytes)]
 
+    def _look_round(self, silence: Silence, partner: int | None) -> None:
+        """Part of every long wait. ClusterError when the partner, who must come, seems lost."""
+        self._signs.answer()
+        if partner is not None:
+            self._signs.miss(silence, self._first_rank + partner, self.hosts[partner])
+
+    def answer_others(self) -> None:
+        """Of a rank that may be computing all the time: its messages are there when it asks for them."""
+        self._signs.answer_now_and_then()
+
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self.status.Get_count(MPI.BYTE)) != expected_bytes:
             raise _wrong_length(self._first_rank + self.status.Get_source(), received, expected_bytes)
@@ -237,35 +260,6 @@ class MpiComm:
             self._look_round(silence, partner)
             time.sleep(min((time.monotonic() - started) * SLEEP_PART, LONGEST_SLEEP_S))
 
-    def _look_round(self, silence: Silence, partner: int | None) -> None:
-        """Part of every long wait: answers others; ClusterError when the partner, who must come, seems lost.
-
-        Questions and answers go through the whole job: who waits in one part of it may be asked by another.
-        """
-        while (other := self._took_sign(MPI.ANY_SOURCE, ASK)) is not None:
-            MPI.COMM_WORLD.Send((self._sign, 1, MPI.BYTE), other, ANSWER)
-        if partner is None or not self._patience_s:
-            return
-        if self._took_sign(self._first_rank + partner, ANSWER) is not None:
-            silence.restart()
-        elif silence.look() >= self._patience_s:
-            raise ClusterError(
-                f"no sign of life from rank {self._first_rank + partner} on {self.hosts[partner]} "
-                f"for {silence.seconds:.0f} s: it is frozen or the link is cut; look at that host "
-                f"({PATIENCE} sets the time, 0 waits for ever)"
-            )
-        elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
-            silence.was_asked = True
-            MPI.COMM_WORLD.Isend((self._sign, 1, MPI.BYTE), self._first_rank + partner, ASK)
-
-    def _took_sign(self, source: int, tag: int) -> int | None:
-        """Whose question or answer it was; None if there was none."""
-        if not MPI.COMM_WORLD.Iprobe(source, tag, self.status):
-            return None
-        other = self.status.Get_source()
-        MPI.COMM_WORLD.Recv((self._sign, 1, MPI.BYTE), other, tag)
-        return other
-
 
 class MpiRequest:
     """A message under way from or to a partner."""
@@ -285,6 +279,7 @@ class MpiRequest:
 
     @_explained
     def wait(self, patient: bool = False) -> None:
+        self._comm.answer_others()
         if not self._is_done:
             self._comm.wait_idle(self._request, None if patient else self._partner, REQUEST_SPIN_S)
             self._finish()

@@ -191,3 +191,15 @@ def test_not_under_mpirun(drift: Callable[..., Any], model: str, monkeypatch: py
     monkeypatch.setenv("PMI_RANK", "0")
     code, _, said = drift("--model", model)
     assert code == 2 and "drift starts its own jobs and cannot be one; run it without mpirun" in said
+
+
+def test_stages_round_as_told_and_f32_is_the_answer_of_one(drift: Callable[..., Any], tmp_path: Path) -> None:
+    model = tiny_gguf(tmp_path / "tiny.gguf")
+    settings = ["--nodes", "1,2", "--chunk", "64,2", "--activations", "f32,int8-row"]
+    code, found, said = drift("--model", model, "--ids", "1,2,3,4,5", *settings)
+    assert (code, found["identical"]) == (0, True)
+    entries = [(s["nodes"], s["activations"], s["chunk"]) for s in found["settings"]]
+    assert entries == [(1, None, 64), (1, None, 2), *[(2, each, n) for each in ("f32", "int8-row") for n in (64, 2)]]
+    hashes = [s["logits_sha256"] for s in found["settings"]]
+    assert (hashes[0] == hashes[1] == hashes[2] == hashes[3]) and (hashes[0] != hashes[4] == hashes[5])
+    assert "stages, int8-row" in said

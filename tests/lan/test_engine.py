@@ -68,7 +68,6 @@ def test_a_pulled_cable_is_told_in_one_line(network: Callable[[int], Lan], model
         lines = [re.sub("for . s", "", line)[:70] for line in job.stderr if "Pred" not in line]
         assert job.wait(DEADLINE_S) == 3
     assert lines == ["rank 0 on node1: no sign of life from rank 1 on node2 : it is frozen o"]
-    assert not lan.hosts[0].processes()
     lan.hosts[1].mend()
     deadline = time.monotonic() + DEADLINE_S
     while any(host.processes() for host in lan.hosts):

@@ -3,8 +3,16 @@ import time
 
 import pytest
 
-from dllama_py.errors import UsageError
-from dllama_py.transport.silence import Silence, patience_of
+from dllama_py.errors import ClusterError, UsageError
+from dllama_py.transport.silence import ANSWER, ASK, Signs, Silence, patience_of
+
+
+class Clock:
+    """Stands in for time.monotonic."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
 def test_time_in_which_the_process_stood_still_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +41,69 @@ def test_patience_is_a_wish_of_the_environment() -> None:
 def test_a_patience_that_is_no_time_is_refused(wish: str) -> None:
     with pytest.raises(UsageError, match=f"DLLAMA_PATIENCE_S is '{wish}'; expected a number of seconds"):
         patience_of({"DLLAMA_PATIENCE_S": wish})
+
+
+class Mail:
+    """What has come, and what was sent."""
+
+    def __init__(self) -> None:
+        self.come: list[tuple[int, int]] = []  # kind, source
+        self.sent: list[tuple[int, int]] = []  # kind, to
+
+    def put(self, kind: int, to: int) -> None:
+        self.sent.append((kind, to))
+
+    def take(self, kind: int, source: int | None) -> int | None:
+        for sign in self.come:
+            if sign[0] == kind and source in (None, sign[1]):
+                self.come.remove(sign)
+                return sign[1]
+        return None
+
+
+def test_everybody_who_asked_is_answered() -> None:
+    mail = Mail()
+    mail.come = [(ASK, 3), (ANSWER, 3), (ASK, 1)]
+    Signs(mail, 60).answer()
+    assert (mail.sent, mail.come) == ([(ANSWER, 3), (ANSWER, 1)], [(ANSWER, 3)])
+
+
+def test_a_rank_that_never_waits_answers_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    mail = Mail()
+    signs = Signs(mail, 60)
+    sent = []
+    for _ in range(4):
+        mail.come.append((ASK, 2))
+        clock.now += 0.3
+        signs.answer_now_and_then()
+        sent.append(len(mail.sent))
+    assert sent == [0, 2, 2, 4]
+
+
+def test_a_rank_is_asked_once_and_missed_unless_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    mail, silence = Mail(), Silence()
+    signs = Signs(mail, 1)
+    for _ in range(2):
+        for _ in range(3):
+            clock.now += 0.3
+            signs.miss(silence, 2, "pi")
+        mail.come.append((ANSWER, 2))
+        signs.miss(silence, 2, "pi")
+    assert mail.sent == [(ASK, 2), (ASK, 2)]
+    with pytest.raises(
+        ClusterError, match="no sign of life from rank 2 on pi for 1 s: it is frozen or the link is cut"
+    ):
+        for _ in range(4):
+            clock.now += 0.3
+            signs.miss(silence, 2, "pi")
+
+
+def test_patience_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    mail, silence = Mail(), Silence()
+    for _ in range(100):
+        clock.now += 0.5
+        Signs(mail, 0).miss(silence, 2, "pi")
+    assert mail.sent == []
