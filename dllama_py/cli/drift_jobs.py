@@ -116,7 +116,8 @@ class Jobs:
         how += _given("--nthreads", setting.threads) + _given("--max-seq-len", a.max_seq_len)
         how += ["--kv-cache-type", a.kv_cache_type] + ["--replicate-kv"] * a.replicate_kv
         if setting.activations is not None:
-            how += ["--topology", "pipeline", "--activations", setting.activations]
+            even = ":".join("1" * setting.nodes)  # where a row is rounded must not depend on how fast a node is today
+            how += ["--topology", "pipeline", "--split", even, "--activations", setting.activations]
         detail = f"{words[0]}, nodes {setting.nodes}, exchange {setting.format}, chunk {setting.chunk}"
         self._on_progress(self._work, self._n_done, detail)
         found = answer_of(Job(self._places[setting.nodes], [*words, *how], patience_s=a.timeout))

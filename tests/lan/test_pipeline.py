@@ -32,8 +32,9 @@ def answer(command: list[str], environment: dict[str, str] | None = None) -> dic
     return facts
 
 
-@pytest.mark.parametrize("n_hosts", [2, 3])
-def test_one_answer_and_its_rows_on_the_links(network: Callable[[int], Lan], model: Path, n_hosts: int) -> None:
+@pytest.mark.parametrize("split", ["2,3", "2,2,1"])
+def test_one_answer_and_its_rows_on_the_links(network: Callable[[int], Lan], model: Path, split: str) -> None:
+    n_hosts = len(split.split(","))
     lan = network(n_hosts)
     program = [sys.executable, "-m", "dllama_py", "inference", "--nthreads", "1", "--ids", "5,6,7,8", "--json"]
     program += ["--model", str(model), "--steps"]
@@ -41,7 +42,9 @@ def test_one_answer_and_its_rows_on_the_links(network: Callable[[int], Lan], mod
     crossed = []
     for n_tokens in (FEW, MANY):
         before = [host.sent_bytes for host in lan.hosts]
-        stages = answer(lan.mpirun(*program, str(n_tokens), "--topology", "pipeline"), lan.environment())
+        stages = answer(
+            lan.mpirun(*program, str(n_tokens), "--topology", "pipeline", "--split", split), lan.environment()
+        )
         crossed.append([host.sent_bytes - was for host, was in zip(lan.hosts, before, strict=True)])
     assert stages["ids_sha256"] == alone["ids_sha256"]
     assert (stages["topology"], stages["nodes"]) == ("pipeline", n_hosts)
