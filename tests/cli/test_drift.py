@@ -194,7 +194,7 @@ def test_not_under_mpirun(drift: Callable[..., Any], model: str, monkeypatch: py
 
 
 def test_stages_round_as_told_and_f32_is_the_answer_of_one(drift: Callable[..., Any], tmp_path: Path) -> None:
-    model = tiny_gguf(tmp_path / "tiny.gguf")
+    model = str(tiny_gguf(tmp_path / "tiny.gguf"))
     settings = ["--nodes", "1,2", "--chunk", "64,2", "--activations", "f32,int8-row"]
     code, found, said = drift("--model", model, "--ids", "1,2,3,4,5", *settings)
     assert (code, found["identical"]) == (0, True)
