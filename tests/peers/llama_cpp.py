@@ -1,10 +1,10 @@
-"""Against llama.cpp: python -m tests.peers.llama_cpp [MODEL.m] [--threads 2] [--rounds 3] [--env DIR] [--json]
+"""Against llama.cpp: python -m tests.peers.llama_cpp [MODEL] [--threads 2] [--rounds 3] [--env DIR] [--json]
 
-Without a model: random weights of `--weights` (any type of GGUF, such as q4_k) in the shape of `--shape`. The same
-weights as a GGUF file go to llama-cpp-python, built for this CPU in an environment of its own (about 20
-minutes the first time). First both must give the same logits; then they take turns: a prompt of 168 tokens, 64 tokens
-after it. llama.cpp has its weights in memory, repacked, and samples nothing; of each round the better figure counts of
-those with and without flash attention, and with and without AMX where the CPU has it.
+Without a model: random weights of `--weights` (any type of GGUF, such as q4_k) in the shape of `--shape`. A GGUF
+file as it is, or the same weights as one, go to llama-cpp-python, built for this CPU in an environment of its own
+(about 20 minutes the first time). First both must give the same logits; then they take turns: a prompt of 168 tokens,
+64 tokens after it. llama.cpp has its weights in memory, repacked, and samples nothing; of each round the better figure
+counts of those with and without flash attention, and with and without AMX where the CPU has it.
 """
 
 import argparse
@@ -51,7 +51,10 @@ def main() -> int:
     name = options.model.name if options.model else f"{options.shape} {options.weights}"
     with tempfile.TemporaryDirectory(dir=options.env) as scratch:
         gguf = Path(scratch) / "model.gguf"
-        write_gguf(checkpoint_of(options), gguf)
+        if options.model and options.model.suffix == ".gguf":
+            gguf.symlink_to(options.model.resolve())
+        else:
+            write_gguf(checkpoint_of(options), gguf)
         options.model = options.model or gguf
         likeness = compare_logits(options, python, gguf)
         rounds = [(our_speed(options), their_speed(options, python, gguf)) for _ in range(options.rounds)]
