@@ -23,9 +23,10 @@ class Arch(StrEnum):
     QWEN3 = "qwen3"
     QWEN3_MOE = "qwen3_moe"
     GEMMA3 = "gemma3"
+    GPT_OSS = "gpt_oss"
 
 
-MIXTURES = frozenset({Arch.MIXTRAL, Arch.QWEN2_MOE, Arch.QWEN3_MOE})
+MIXTURES = frozenset({Arch.MIXTRAL, Arch.QWEN2_MOE, Arch.QWEN3_MOE, Arch.GPT_OSS})
 ALWAYS_QKV_BIAS = frozenset({Arch.QWEN2, Arch.QWEN2_MOE})
 _ADJACENT_PAIRS = frozenset({Arch.LLAMA, Arch.MIXTRAL})
 _QK_NORMS = frozenset({Arch.QWEN3, Arch.QWEN3_MOE, Arch.GEMMA3})
@@ -44,6 +45,10 @@ class Activation(StrEnum):
 
     SILU = "silu"  # silu(gate) * up
     GELU = "gelu"  # gelu(gate) * up, in the tanh form
+    CLAMPED_SWIGLU = "clamped_swiglu"  # gpt-oss's own
+
+
+_ACTIVATIONS = {Arch.GEMMA3: Activation.GELU, Arch.GPT_OSS: Activation.CLAMPED_SWIGLU}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,18 @@ class ModelConfig:
         return self.arch is Arch.GEMMA3
 
     @property
+    def has_sinks(self) -> bool:
+        """Whether each query head has a score without a value, which takes its part of the attention."""
+        return self.arch is Arch.GPT_OSS
+
+    @property
+    def has_mixture_bias(self) -> bool:
+        """Whether the router and all experts have biases."""
+        return self.arch is Arch.GPT_OSS
+
+    @property
     def activation(self) -> Activation:
-        return Activation.GELU if self.arch is Arch.GEMMA3 else Activation.SILU
+        return _ACTIVATIONS.get(self.arch, Activation.SILU)
 
     @property
     def score_width(self) -> int:

@@ -45,7 +45,13 @@ _IN_LAYERS = {
     "ffn_norm": "ffn_norm",
     "attention_post_norm": "post_attention_norm",
     "ffn_post_norm": "post_ffw_norm",
+    "sinks": "attn_sinks",
+    "router_bias": "ffn_gate_inp",
+    "gate_bias": "ffn_gate_exps",
+    "down_bias": "ffn_down_exps",
+    "up_bias": "ffn_up_exps",
 }
+_IN_GPT_OSS_LAYERS = _IN_LAYERS | {"ffn_norm": "post_attention_norm"}
 _HARMLESS = re.compile(r"^rope_freqs\.weight$|^blk\.\d+\.(attn_rot_embd|rope_freqs)(\.weight)?$")
 
 
@@ -59,7 +65,7 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
     stored: dict[str, Stored] = {}
     used: set[str] = set()
     for spec in tensor_specs(config):
-        name = _gguf_name(spec, tensors)
+        name = _gguf_name(config.arch, spec, tensors)
         stored[spec.name] = _stored(file, config, spec, _found(file, tensors, name))
         used.add(name)
     _refuse_unused(file, config, tensors.keys() - used)
@@ -87,11 +93,12 @@ def open_metadata(path: Path) -> Mapping[str, Any]:
     return read_metadata(file)
 
 
-def _gguf_name(spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
+def _gguf_name(arch: Arch, spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
     if spec.layer is None:
         name = _OUTSIDE_LAYERS[spec.role]
         return _EMBEDDING if name == _HEAD and _HEAD not in tensors else name  # tied
-    stem = f"blk.{spec.layer}.{_IN_LAYERS[spec.role]}"
+    names = _IN_GPT_OSS_LAYERS if arch is Arch.GPT_OSS else _IN_LAYERS
+    stem = f"blk.{spec.layer}.{names[spec.role]}"
     if spec.expert is None:
         return f"{stem}.bias" if spec.role.endswith("_bias") else f"{stem}.weight"
     stack, alone = f"{stem}_exps.weight", f"{stem}.{spec.expert}.weight"  # the latter in files of early 2024
@@ -117,6 +124,8 @@ def _stored(file: MappedFile, config: ModelConfig, spec: TensorSpec, tensor: Ggu
     """Where this tensor lies; an expert may be one part of a stack [experts, rows, columns]."""
     is_stack = spec.expert is not None and tensor.name.endswith("_exps.weight")
     expected = (config.n_experts, *spec.shape) if is_stack else spec.shape
+    if tensor.name.endswith("_exps.bias"):
+        expected = (config.n_experts, spec.shape[0] // config.n_experts)
     if tensor.shape not in (expected, expected[1:] if expected[0] == 1 else expected):
         raise InputError(
             f"{file.path}: {tensor.name} has shape {list(tensor.shape)}, the metadata makes it {list(expected)} "

@@ -19,6 +19,7 @@ _ARCHS = {
     "qwen3": Arch.QWEN3,
     "qwen3moe": Arch.QWEN3_MOE,
     "gemma3": Arch.GEMMA3,
+    "gpt-oss": Arch.GPT_OSS,
 }
 _SOFTMAX = 1
 
@@ -81,7 +82,7 @@ def _feed_forward(arch: Arch, facts: Facts) -> dict[str, Any]:
     fields = {"ffn_width": dense, "n_experts": facts.whole("expert_count"), "n_active_experts": n_active}
     if arch is Arch.MIXTRAL:
         return fields | {"expert_width": dense}
-    if arch is Arch.QWEN3_MOE:
+    if arch in (Arch.QWEN3_MOE, Arch.GPT_OSS):
         return fields | {"expert_width": facts.whole("expert_feed_forward_length")}
     return fields | {  # older files have the dense width alone
         "expert_width": facts.whole("expert_feed_forward_length", 0) or dense // max(n_active, 1),

@@ -7,7 +7,7 @@ import numpy as np
 from dllama_py.config import Arch
 from dllama_py.formats.gguf_facts import Facts
 
-_PERIODS = {Arch.GEMMA3: 6}  # of so many layers the last sees all positions
+_PERIODS = {Arch.GEMMA3: 6, Arch.GPT_OSS: 2}  # of so many layers the last sees all positions
 _GEMMA3_THETA = 10000.0
 
 
@@ -29,8 +29,17 @@ def read_windows(arch: Arch, facts: Facts) -> WindowFields:
     if arch not in _PERIODS:
         return WindowFields(context_length=min(context, window), windows=(), window_rope_theta=None)
     windows = tuple(window if has_window else 0 for has_window in _windowed_layers(facts, _PERIODS[arch]))
-    theta = facts.number("rope.freq_base_swa", _GEMMA3_THETA)
-    return WindowFields(context_length=context, windows=windows, window_rope_theta=theta)
+    return WindowFields(context_length=context, windows=windows, window_rope_theta=_theta(arch, facts))
+
+
+def _theta(arch: Arch, facts: Facts) -> float | None:
+    """Of the layers with a window; None where it is that of all layers."""
+    if arch is Arch.GEMMA3:
+        return facts.number("rope.freq_base_swa", _GEMMA3_THETA)
+    usual = facts.number("rope.freq_base")
+    if facts.number("rope.freq_base_swa", usual) != usual:
+        raise facts.error("rope.freq_base_swa", facts.get("rope.freq_base_swa", None), f"that of all layers, {usual}")
+    return None
 
 
 def _windowed_layers(facts: Facts, period: int) -> list[bool]:

@@ -88,6 +88,8 @@ def _attention_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
         yield TensorSpec("v_bias", (kv,), Cut.WHOLE, Along.KV_HEADS, layer)
     if config.has_o_bias:
         yield TensorSpec("o_bias", (d,), Cut.WHOLE, layer=layer)
+    if config.has_sinks:
+        yield TensorSpec("sinks", (config.n_heads,), Cut.WHOLE, layer=layer)
 
 
 def _feed_forward_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]:
@@ -98,6 +100,10 @@ def _feed_forward_specs(config: ModelConfig, layer: int) -> Iterator[TensorSpec]
         yield TensorSpec("gate", (f, d), Cut.OUTPUT, Along.HIDDEN, layer, expert, is_matrix=True)
         yield TensorSpec("down", (d, f), Cut.INPUT, Along.HIDDEN, layer, expert, is_matrix=True)
         yield TensorSpec("up", (f, d), Cut.OUTPUT, Along.HIDDEN, layer, expert, is_matrix=True)
+    if config.has_mixture_bias:
+        yield TensorSpec("router_bias", (config.n_experts,), Cut.WHOLE, layer=layer)
+        for role, n_outputs in (("gate_bias", f), ("down_bias", d), ("up_bias", f)):  # of one expert after the other
+            yield TensorSpec(role, (config.n_experts * n_outputs,), Cut.WHOLE, layer=layer)
     if config.shared_width:
         yield from _shared_expert_specs(config, layer)
 

@@ -28,7 +28,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Array = NDArray[Any]
 
-_HIDDEN = {Activation.SILU: elementwise.gated_hidden, Activation.GELU: elementwise.gelu_hidden}
+_HIDDEN = {
+    Activation.SILU: elementwise.gated_hidden,
+    Activation.GELU: elementwise.gelu_hidden,
+    Activation.CLAMPED_SWIGLU: elementwise.clamped_hidden,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,12 @@ class Instructions:
             scratch_stride=b.scratch.strides[0],
             scale=self._scale,
             window=self.config.window_of(layer),
+            sinks=self._sinks(layer) if self.config.has_sinks else 0,
         )
+
+    def _sinks(self, layer: int) -> Floats:
+        """Of this rank's query heads."""
+        return self._weights.vector("sinks", layer)[self._shard.heads.start : self._shard.heads.stop]
 
     def gated_hidden(self, hidden: HiddenRows, down: Matrix, counts: Ints, barrier: bool = True) -> Instruction:
         """What the model's activation makes of gate and up, in the form that `down` wants."""

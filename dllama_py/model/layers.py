@@ -7,10 +7,9 @@ A model page (llama.py, qwen3_moe.py) strings these together. Between `Exchange`
 their sums; everything else happens without talking.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from dllama_py.blocks import Floats
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers
@@ -64,9 +63,8 @@ class Layers:
             yield make.quantize_attended()
         attended = b.attended if output.kind.is_float else b.attended_q
         yield make.partial_products(output, make.all_rows, attended, b.leaves, make.head_leaves, barrier=False)
-        yield from self._add_up(
-            layer, ATTENTION, self._weights.vector("o_bias", layer) if self.config.has_o_bias else None
-        )
+        biases = [make.add_bias(b.sum, self._weights.vector("o_bias", layer))] if self.config.has_o_bias else []
+        yield from self._add_up(layer, ATTENTION, biases)
 
     def _heads(self, layer: int) -> Iterator[Part]:
         """q, k and v of norm(x)."""
@@ -94,23 +92,29 @@ class Layers:
     def mixture_of_experts(self, layer: int) -> Iterator[Part]:
         """x += sum over the chosen experts of weight * down(silu(gate) * up), and the shared one where there is one."""
         make, mixture, b = self._make, self._mixture, self._buffers
-        has_shared = self.config.shared_width > 0
+        has_shared, has_bias = self.config.shared_width > 0, self.config.has_mixture_bias
         router, gate, up, down = (self._weights.matrix(role, layer) for role in ("router", "gate", "up", "down"))
         shared = [self._weights.matrix(f"shared_{role}", layer) for role in ("gate", "up")] if has_shared else []
         yield make.norm(self._weights.vector("ffn_norm", layer), [router, gate, up, *shared])
         if has_shared:
             yield from self._shared_hidden(layer)
-        yield make.product(router, make.all_rows, b.normed, b.router_logits)
+        yield make.product(router, make.all_rows, b.normed, b.router_logits, barrier=not has_bias)
+        if has_bias:
+            yield make.add_bias(b.router_logits, self._weights.vector("router_bias", layer), barrier=True)
         if has_shared:
             yield mixture.shared_factors()
         yield mixture.route()
         yield make.product(gate, make.pairs, make.normed(gate), b.hidden.gate, barrier=False)
         yield make.product(up, make.pairs, make.normed(up), b.hidden.up, barrier=False)
+        if has_bias:
+            yield mixture.add_hidden_bias(self._weights.vector("gate_bias", layer), b.hidden.gate)
+            yield mixture.add_hidden_bias(self._weights.vector("up_bias", layer), b.hidden.up)
         yield make.gated_hidden(b.hidden, down, b.n_pairs)
         yield mixture.expert_sums(down)
         if has_shared:
             yield mixture.shared_sum(self._weights.matrix("shared_down", layer))
-        yield from self._add_up(layer, FEED_FORWARD)
+        biases = [mixture.add_down_bias(self._weights.vector("down_bias", layer))] if has_bias else []
+        yield from self._add_up(layer, FEED_FORWARD, biases)
 
     def _shared_hidden(self, layer: int) -> Iterator[Part]:
         """The shared expert up to its hidden rows; the barrier for its readers is that of the router's product."""
@@ -130,14 +134,14 @@ class Layers:
         product = make.product(head, make.wanted_rows, make.normed(head), b.logits)
         return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
 
-    def _add_up(self, layer: int, half: int, bias: Floats | None = None) -> Iterator[Part]:
-        """Leaves to the rank's sum, the ranks' sums to one, that with the bias, or normed, to the residual stream."""
+    def _add_up(self, layer: int, half: int, biases: Sequence[Instruction] = ()) -> Iterator[Part]:
+        """Leaves to the rank's sum, the ranks' sums to one, that with its biases, or normed, to the residual stream."""
         has_norm = self.config.has_post_norms
         yield Look(self.log.hash_leaves(layer, half))
-        yield self._make.tree_sum(barrier=has_norm and bias is None)
+        yield self._make.tree_sum(barrier=has_norm)
         yield Exchange()
-        if bias is not None:
-            yield self._make.add_bias(self._buffers.sum, bias, barrier=has_norm)
+        for bias in biases:
+            yield replace(bias, barrier=has_norm)
         if has_norm:
             yield self._make.add_normed_sum(self._weights.vector(_POST_NORMS[half], layer))
         else:

@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from dllama_py.blocks import Floats
 from dllama_py.config import ModelConfig
 from dllama_py.kernels import routing
+from dllama_py.kernels.bias import add_expert_bias
+from dllama_py.kernels.layout import GROUP
 from dllama_py.kernels.matmul import matmul_weighted
 from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers
@@ -42,6 +45,38 @@ class Mixture:
             n_experts=matrix.n_matrices,
             factors=b.pair_factors,
             n_rows=b.n_rows[1:],
+            barrier=False,
+        )
+
+    def add_hidden_bias(self, bias: Floats, out: Floats) -> Instruction:
+        """The bias of each pair's expert to its row of gate or up, of this rank's columns."""
+        b, hidden = self._buffers, self._shard.hidden
+        by_expert = bias.reshape(self._config.n_experts, -1)  # [experts, F]
+        return add_expert_bias(
+            starts=b.expert_starts,
+            n_experts=self._config.n_experts,
+            rows=b.pairs,
+            x=out,
+            stride=out.strides[0],
+            bias=by_expert[:, hidden.start : hidden.stop],
+            bias_stride=by_expert.strides[0],
+            n_groups=out.shape[1] // GROUP,
+            barrier=False,
+        )
+
+    def add_down_bias(self, bias: Floats) -> Instruction:
+        """The weighted biases of each row's experts to the sum, after it was made over all ranks."""
+        b, by_expert = self._buffers, bias.reshape(self._config.n_experts, -1)  # [experts, D]
+        return add_expert_bias(
+            starts=b.expert_starts,
+            n_experts=self._config.n_experts,
+            rows=b.pair_rows,
+            factors=b.pair_factors,
+            x=b.sum,
+            stride=b.sum.strides[0],
+            bias=by_expert,
+            bias_stride=by_expert.strides[0],
+            n_groups=b.sum.shape[1] // GROUP,
             barrier=False,
         )
 

@@ -17,7 +17,7 @@ from dllama_py.cost_model import NEVER
 from dllama_py.kernels.memory import read_stream
 from dllama_py.kernels.program import Instruction, Kernel, Program
 from dllama_py.kernels.team import Team
-from dllama_py.model import gemma3, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe
+from dllama_py.model import gemma3, gpt_oss, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe
 from dllama_py.model.all_reduce import AllReduce
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
@@ -33,6 +33,7 @@ PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
     Arch.QWEN3: qwen3.layer,
     Arch.QWEN3_MOE: qwen3_moe.layer,
     Arch.GEMMA3: gemma3.layer,
+    Arch.GPT_OSS: gpt_oss.layer,
 }
 
 READ_TRIES = 5

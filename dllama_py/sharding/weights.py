@@ -8,7 +8,7 @@ from dllama_py.arena import zeroed
 from dllama_py.blocks import Bytes, Floats, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import TensorSpec
-from dllama_py.kernels.layout import n_groups, packed_bytes, phase_of
+from dllama_py.kernels.layout import GROUP, n_groups, packed_bytes, phase_of
 from dllama_py.kernels.pack import pack_rows
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
@@ -92,7 +92,8 @@ class Weights:
 
     def _reserve(self, spec: TensorSpec, kind: FloatType) -> None:
         if len(spec.shape) == 1:
-            self._vectors[spec.layer, spec.role] = np.zeros(spec.shape[0], np.float32)
+            whole = np.zeros(n_groups(spec.shape[0]) * GROUP, np.float32)  # kernels take 16 elements at once
+            self._vectors[spec.layer, spec.role] = whole[: spec.shape[0]]
             return
         piece = piece_of(spec, self.shard, self.config)
         count = 1 if spec.expert is None else self.config.n_experts

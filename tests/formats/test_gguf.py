@@ -233,7 +233,8 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path, facts, tensors, message)
 def test_another_architecture_is_refused_by_name(tmp_path):
     add_tensors(small_file(tmp_path / "a", "gemma2"))
     with pytest.raises(
-        InputError, match="architecture 'gemma2' is not supported; llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma3 are"
+        InputError,
+        match="architecture 'gemma2' is not supported; llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma3, gpt-oss are",
     ):
         open_checkpoint(tmp_path / "a")
 

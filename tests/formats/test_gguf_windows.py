@@ -66,3 +66,12 @@ def test_embedded_rows_are_scaled(tmp_path: Path) -> None:
     scaled = open_checkpoint(tiny_gguf_model(tmp_path / "a.gguf", "gemma3"))
     plain = scaled.read(spec_named(scaled.config, "embedding"), 5, 6).view(np.float32)
     assert np.allclose(Embedding(scaled).rows([5]), plain * 128**0.5, rtol=1e-6, atol=0)
+
+
+def test_every_second_layer_of_gpt_oss_sees_all(tmp_path: Path) -> None:
+    config = open_checkpoint(tiny_gguf_model(tmp_path / "a.gguf", "gpt-oss")).config
+    assert (config.arch, config.activation, config.has_sinks) == (Arch.GPT_OSS, Activation.CLAMPED_SWIGLU, True)
+    assert (config.windows, config.window_rope_theta) == ((80, 0, 80, 0), None)
+    assert (config.n_experts, config.n_active_experts, config.hidden_width) == (4, 2, 64)
+    with pytest.raises(InputError, match=r"rope.freq_base_swa is 1000.0, expected that of all layers, 150000.0"):
+        open_checkpoint(tiny_gguf_model(tmp_path / "b.gguf", "gpt-oss", rope__freq_base_swa=1000.0))

@@ -117,7 +117,7 @@ def test_gguf(comm: Comm, make: Callable[..., Path], name: str, kind: str) -> No
     check_all_ways(comm, make(lambda path, name, **c: tiny_gguf(path, name, kind, **c), name))
 
 
-@pytest.mark.parametrize("name", ["gemma3"])
+@pytest.mark.parametrize("name", ["gemma3", "gpt-oss"])
 def test_windows(comm: Comm, make: Callable[..., Path], name: str) -> None:
     check_all_ways(comm, make(lambda path, name, **_: tiny_gguf_model(path, name, attention__sliding_window=20), name))
 
