@@ -16,6 +16,7 @@ from dllama_py.boot import Engine, Watch, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.bench_minutes import endure, gather_sensors, tell
 from dllama_py.cli.bench_series import compare_nodes, compare_threads
+from dllama_py.cli.bench_together import together_tok_s
 from dllama_py.cli.measuring import check_room, generated, macs_per_prompt_token, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.progress import shown_progress
@@ -50,6 +51,7 @@ def add_options(parser: options.Parser) -> None:
     parser.add_argument("--layers", type=options.positive, metavar="N", help="with --shape: only so many layers")
     parser.add_argument("--prompt-tokens", type=options.positive, default=168, metavar="P", help="default: 168")
     parser.add_argument("--steps", type=options.positive, default=64, metavar="N", help="tokens (default: 64)")
+    parser.add_argument("--sequences", type=options.positive, metavar="N", help="measure also so many at once")
     parser.add_argument("--nodes", type=counts, metavar="1,2,4", help="measure each number of nodes, recommend one")
     parser.add_argument("--minutes", type=_minutes, metavar="M", help="decode so long: does the speed last?")
     every_type = [kind.label for kind in FloatType]
@@ -103,6 +105,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
             ("--nodes", arguments.nodes),
             ("--nthreads auto", arguments.n_threads == AUTO),
             ("--minutes", arguments.minutes),
+            ("--sequences", arguments.sequences),
         )
         if is_given
     ]
@@ -112,7 +115,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
-    settings = options.engine_settings(arguments)
+    settings = replace(options.engine_settings(arguments), n_slots=arguments.sequences or 1)
     if arguments.shape:
         settings = replace(settings, weights=None)  # random weights are made in their type
     with shown_progress() as on_progress:
@@ -149,6 +152,8 @@ def _measure_once(comm: Comm, arguments: argparse.Namespace) -> None:
     with _engine(comm, arguments) as engine:
         if engine is not None:
             figures = _measure(engine, arguments.prompt_tokens, arguments.steps)
+            if arguments.sequences:
+                figures |= _measure_together(engine, arguments)
             kind = _most_used(engine.orders)
     kernel = _kernel_macs_per_s(comm, kind, arguments.n_threads)
     if figures is not None:
@@ -184,6 +189,11 @@ def _measure(engine: Engine, n_prompt: int, n_steps: int) -> Figures:
         "private_bytes": [private for private, _ in runner.memory()],
         **_foretold(engine, n_prompt),
     }
+
+
+def _measure_together(engine: Engine, arguments: argparse.Namespace) -> Figures:
+    rate = together_tok_s(engine, arguments.sequences, arguments.prompt_tokens, arguments.steps)
+    return {"sequences": arguments.sequences, "together_tok_s": rate}
 
 
 def _foretold(engine: Engine, n_prompt: int) -> Figures:
