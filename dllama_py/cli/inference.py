@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
-from dllama_py.cli.record import Record, plan_line, result, step_line, summary
+from dllama_py.cli.record import Record, result, step_line, summary
 from dllama_py.cli.running import announce, running_engine, say
 from dllama_py.cli.speculating import (
     add_speculation_options,
@@ -17,6 +17,7 @@ from dllama_py.cli.speculating import (
     speculation_of,
     speculation_summary,
 )
+from dllama_py.cli.stages_record import stages_summary
 from dllama_py.completion import FinishReason, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -112,7 +113,7 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         print(json.dumps(told), flush=True)
     else:
         answer = record.text if text else ",".join(map(str, record.ids))
-        ends = f"{speculation_summary(speculation, record)}{plan_line(engine, record)}"
+        ends = f"{speculation_summary(speculation, record)}{stages_summary(engine, record)}"
         print(f"\n{answer}\n\n{summary(record)}{ends}", flush=True)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dllama_py.boot import Engine
-from dllama_py.cli.plan_table import comparison
+from dllama_py.cli.stages_record import stages_figures, topology
 from dllama_py.completion import Event, Finish, FinishReason, Piece
 from dllama_py.engine.generate import PromptChunk
 from dllama_py.engine.step import StepCost
-from dllama_py.planning.plan_file import as_json
 
 
 @dataclass(slots=True)
@@ -69,6 +68,10 @@ class Record:
     def network_share(self) -> float:
         """The part of decoding that was spent in messages."""
         return sum(cost.sync_seconds for cost in self.token_costs) / self.decode_s if self.n_decoded else 0.0
+
+    @property
+    def sent_bytes_per_token(self) -> float:
+        return self.per_token(lambda cost: cost.sent_bytes)
 
     def per_token(self, of: Callable[[StepCost], float]) -> float:
         """Mean of something of the steps over the decoded tokens."""
@@ -135,25 +138,9 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "decode_tok_s": record.decode_tok_s,
         "sync_ms_per_token": 1000 * record.per_token(lambda cost: cost.sync_seconds),
         "network_share": record.network_share,
-        "sent_bytes_per_token": record.per_token(lambda cost: cost.sent_bytes),
+        "sent_bytes_per_token": record.sent_bytes_per_token,
         "received_bytes_per_token": record.per_token(lambda cost: cost.received_bytes),
         "private_bytes": [private for private, _ in memory],
         "peak_rss_bytes": [peak for _, peak in memory],
         "load_s": engine.load_s,
-    } | ({} if engine.plan is None else {"plan": as_json(engine.plan)})
-
-
-def topology(engine: Engine) -> str:
-    """As the user called it: a pipeline of which one machine has all layers is still one."""
-    if engine.plan is None:
-        return "tensor"
-    return "pipeline" if len(engine.plan.stages[0].ranks) == 1 else "grid"
-
-
-def plan_line(engine: Engine, record: Record) -> str:
-    """What was foretold against what came, a line; nothing where nothing was."""
-    if engine.plan is None:
-        return ""
-    return (
-        f"\n{comparison(engine.plan, record.decode_tok_s, record.n_prefilled, record.n_prefilled / record.prefill_s)}"
-    )
+    } | stages_figures(engine, record)
