@@ -26,8 +26,8 @@ from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
 CHUNK_BYTES = 1 << 30
 SPIN_S = 0.002
-REQUEST_SPIN_S = 0.02  # a stage of a pipeline waits for as long as the others compute
-SLEEP_PART = 1 / 64  # of the time waited so far: that is how much longer a wait can take
+REQUEST_SPIN_S = 0.0002  # a stage of a pipeline waits for as long as the others compute
+SLEEP_PART = 1 / 256  # of the time waited so far: that is how much longer a wait can take
 LONGEST_SLEEP_S = 0.005
 NAME_BYTES = 256
 TAG, REQUEST_TAG = 7, 10  # 8 and 9 are signs of life
