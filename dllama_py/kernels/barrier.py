@@ -7,7 +7,7 @@ from numba import njit, types
 
 from dllama_py.kernels.codegen import I32, I64, define, pointer
 from dllama_py.kernels.features import IS_ARM
-from dllama_py.kernels.vectors import get_i64, set_i64
+from dllama_py.kernels.vectors import get_i64, prefetch_line, set_i64
 
 _address = types.intp
 
@@ -38,6 +38,9 @@ sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
 SPINS_BEFORE_YIELD = 2_000  # tens of microseconds; then the CPU is offered to whoever has none
 
+ASKED_WHILE_WAITING = 1 << 17  # bytes; a core's second-level cache holds some
+ASKED_AT_ONCE = 512  # bytes, between two looks at the barrier
+
 # Byte offsets in a team's shared words, each on a cache line of its own; what is read together shares one.
 ARRIVED, PHASE, JOB, STATE_BYTES = 0, 64, 128, 256
 IS_END = 72
@@ -45,10 +48,11 @@ JOB_LENGTH, JOB_PROGRAM, JOB_HALT, JOB_STAMPS = 192, 200, 208, 216
 
 
 @njit(inline="always")
-def meet(state: int, threads: int, halt: int) -> Any:
+def meet(state: int, threads: int, halt: int, ahead: int) -> Any:
     """Barrier of `threads` threads; what any wrote before it is seen by all after it. Whether the word `halt` is set.
 
-    The last to come reads it for all: one that leaves late must not see what another has written since.
+    The last to come reads it for all: one that leaves late must not see what another has written since. Whoever waits
+    asks memory for what it will read from the address `ahead` on, so that waiting is not lost; 0: for nothing.
     """
     if threads == 1:
         return get_i64(halt) != 0
@@ -59,8 +63,13 @@ def meet(state: int, threads: int, halt: int) -> Any:
         atomic_store(state + ARRIVED, 0)
         atomic_store(state + PHASE, phase + 1)
         return is_end != 0
-    spins = 0
+    spins, asked = 0, 0 if ahead != 0 else ASKED_WHILE_WAITING
     while atomic_load(state + PHASE) == phase:
+        if asked < ASKED_WHILE_WAITING:
+            for line in range(0, ASKED_AT_ONCE, 64):
+                prefetch_line(ahead + asked + line)
+            asked += ASKED_AT_ONCE
+            continue
         pause()
         spins += 1
         if spins > SPINS_BEFORE_YIELD:

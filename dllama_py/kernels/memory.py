@@ -25,6 +25,16 @@ def prefetch(address: int, n_bytes: int) -> None:
         prefetch_line(address + line + AHEAD_BYTES)
 
 
+@njit(forceinline=True)
+def prefetch_past(address: int, n_bytes: int, border: int, jump: int) -> None:
+    """As `prefetch`, of a walk that goes on `jump` bytes further where it reaches the border."""
+    ahead = address + AHEAD_BYTES
+    if ahead >= border:
+        ahead += jump
+    for line in range(0, n_bytes, 64):
+        prefetch_line(ahead + line)
+
+
 class CopyRows(Words):
     N_ROWS = "int64 [1], rows to copy"
     X = "float32 [*, width]"

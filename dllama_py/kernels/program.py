@@ -25,9 +25,11 @@ from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.vectors import get_i64
 from dllama_py.kernels.words import Argument, Words
 
-WORDS = 20  # of an instruction: kernel, barrier flag, 18 arguments
+# Words of an instruction; NEXT to NEXT_BYTES are what each thread reads next of weights (`Shared`), 0 if nothing.
+KERNEL, BARRIER, NEXT, NEXT_PAIRS, NEXT_PAIR_BYTES, ARGUMENTS = range(6)
+WORDS = 24
 INSTRUCTION_BYTES = 8 * WORDS
-N_ARGUMENTS = WORDS - 2
+N_ARGUMENTS = WORDS - ARGUMENTS
 
 
 class Kernel:
@@ -54,12 +56,12 @@ class Kernel:
             compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
         return int(compiled.address)
 
-    def __call__(self, *, barrier: bool = True, **words: Argument) -> "Instruction":
+    def __call__(self, *, barrier: bool = True, reads: "Shared | None" = None, **words: Argument) -> "Instruction":
         """An instruction: arrays become addresses; their owner must keep them alive, the program does.
 
         `words` by the lower-case names of the kernel's declaration; TypeError where one is missing or unknown.
         """
-        return Instruction(self, self._words.in_order(words, self._optional), barrier)
+        return Instruction(self, self._words.in_order(words, self._optional), barrier, reads)
 
 
 def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None]], Kernel]:
@@ -72,17 +74,31 @@ def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """Memory that the threads read once, each its own part from beginning to end: as `share_groups` cuts it."""
+
+    memory: NDArray[np.uint8]
+    n_groups: int
+
+    def words(self) -> tuple[int, int, int]:
+        """NEXT to NEXT_PAIR_BYTES."""
+        return self.memory.ctypes.data, (self.n_groups + 1) // 2, 2 * self.memory.nbytes // self.n_groups
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One call of a kernel. Without a barrier the next must not read what another thread writes in this one."""
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
     barrier: bool
+    reads: Shared | None = None
 
-    def words(self) -> list[int]:
-        """As run_program reads it; compiles the kernel if nobody has yet."""
+    def words(self, following: Shared | None) -> list[int]:
+        """As run_program reads it; compiles the kernel if nobody has yet. `following`: what is read after it."""
         values = [a if isinstance(a, int) else a.ctypes.data for a in self.arguments]
-        return [self.kernel.address, int(self.barrier), *values, *[0] * (N_ARGUMENTS - len(values))]
+        ahead = following.words() if following else (0, 0, 0)
+        return [self.kernel.address, int(self.barrier), *ahead, *values, *[0] * (N_ARGUMENTS - len(values))]
 
 
 class Program:
@@ -95,11 +111,23 @@ class Program:
         self.instructions = tuple(instructions)
         self.halt = np.zeros(1, np.int64) if halt is None else halt
         self.halt_address: int = self.halt.ctypes.data
-        self.words = np.array([i.words() for i in instructions], np.int64).reshape(-1, WORDS)
+        following = _following(instructions)
+        words = [i.words(next_read) for i, next_read in zip(instructions, following, strict=True)]
+        self.words = np.array(words, np.int64).reshape(-1, WORDS)
         self.address: int = self.words.ctypes.data  # asked for once; numpy takes microseconds to tell it
 
     def __len__(self) -> int:
         return len(self.instructions)
+
+
+def _following(instructions: Sequence[Instruction]) -> list[Shared | None]:
+    """Of each instruction what one after it reads; after the last the program begins anew."""
+    found: list[Shared | None] = []
+    ahead = next((i.reads for i in instructions if i.reads), None)
+    for instruction in reversed(instructions):
+        found.append(ahead)
+        ahead = instruction.reads or ahead
+    return found[::-1]
 
 
 @intrinsic
@@ -143,6 +171,13 @@ def share_groups(n_groups: int, thread: int, threads: int) -> tuple[int, int]:
 
 
 @njit(forceinline=True, error_model="numpy")
+def next_read(args: int, thread: int, threads: int) -> Any:
+    """Where this thread will go on to read weights after the instruction of these arguments; 0 if nowhere."""
+    first, _ = share(get_i64(args + 8 * (NEXT_PAIRS - ARGUMENTS)), thread, threads)
+    return get_i64(args + 8 * (NEXT - ARGUMENTS)) + first * get_i64(args + 8 * (NEXT_PAIR_BYTES - ARGUMENTS))
+
+
+@njit(forceinline=True, error_model="numpy")
 def rows_touched(first: int, end: int, per_row: int) -> tuple[int, int]:
     """The rows [start, stop) in which items [first, end) lie, `per_row` each. Division is dear: not once an item."""
     return first // per_row, (end + per_row - 1) // per_row
@@ -159,6 +194,7 @@ def run_program(program: int, n_instructions: int, halt: int, barrier: int, thre
     """One thread's walk through a program; all threads of the team call it with the same program."""
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
-        call_kernel(get_i64(instruction), instruction + 16, thread, threads)
-        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+        args = instruction + 8 * ARGUMENTS
+        call_kernel(get_i64(instruction), args, thread, threads)
+        if get_i64(instruction + 8 * BARRIER) != 0 and meet(barrier, threads, halt, next_read(args, thread, threads)):
             return

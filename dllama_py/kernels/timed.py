@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dllama_py.kernels.barrier import meet
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.compiled import compiled
-from dllama_py.kernels.program import INSTRUCTION_BYTES, Program, call_kernel
+from dllama_py.kernels.program import ARGUMENTS, BARRIER, INSTRUCTION_BYTES, Program, call_kernel, next_read
 from dllama_py.kernels.vectors import get_i64, set_i64
 from dllama_py.kernels.work import Counter, work_of
 from dllama_py.stamps import Recording, Run
@@ -30,11 +30,12 @@ def run_timed_program(
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
         began = now_ns(at)
-        call_kernel(get_i64(instruction), instruction + 16, thread, threads)
+        args = instruction + 8 * ARGUMENTS
+        call_kernel(get_i64(instruction), args, thread, threads)
         ended = now_ns(at)
         set_i64(at, began)
         set_i64(at + 8, ended)
-        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+        if get_i64(instruction + 8 * BARRIER) != 0 and meet(barrier, threads, halt, next_read(args, thread, threads)):
             return
         at += STAMP_BYTES
 
