@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from dllama_py.kernels.program import argument, kernel, share
+from dllama_py.kernels.program import AHEAD_BYTES, argument, kernel, share
 from dllama_py.kernels.vectors import (
     get_i64,
     load_f32,
@@ -14,8 +14,6 @@ from dllama_py.kernels.vectors import (
     sum_lanes_i32,
 )
 from dllama_py.kernels.words import Words
-
-AHEAD_BYTES = 8192  # found by trial: nearer gains less, further no more (docs/decisions/0004-prefetch.md)
 
 
 @njit(forceinline=True)

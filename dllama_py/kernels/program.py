@@ -18,7 +18,7 @@ from numba import cfunc, njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dllama_py.kernels.barrier import meet
+from dllama_py.kernels.barrier import ask, meet
 from dllama_py.kernels.code_cache import compiling
 from dllama_py.kernels.codegen import I64, define, load
 from dllama_py.kernels.compiled import compiled
@@ -30,6 +30,9 @@ KERNEL, BARRIER, NEXT, NEXT_PAIRS, NEXT_PAIR_BYTES, ARGUMENTS = range(6)
 WORDS = 24
 INSTRUCTION_BYTES = 8 * WORDS
 N_ARGUMENTS = WORDS - ARGUMENTS
+
+AHEAD_BYTES = 8192  # that a walk through weights asks for beforehand; found by trial (docs/decisions/0004-prefetch.md)
+ASKED_BY_SMALL = 4096  # bytes of weights, before an instruction that reads none
 
 
 class Kernel:
@@ -189,12 +192,26 @@ def part_of_row(row: int, first: int, end: int, per_row: int) -> tuple[int, int]
     return max(first - row * per_row, 0), min(end - row * per_row, per_row)
 
 
+@njit(forceinline=True)
+def look_ahead(ahead: int, asked: int, following: int) -> tuple[Any, Any]:
+    """Before an instruction: what is read after it, and how much of that is asked for. Memory would rest meanwhile, but
+    for one that reads weights itself and asks for the beginning of the next on its own.
+    """
+    if following != ahead:
+        return following, AHEAD_BYTES
+    return ahead, ask(ahead, asked, ASKED_BY_SMALL)
+
+
 @compiled("void(intp, intp, intp, intp, intp, intp)")
 def run_program(program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int) -> None:
     """One thread's walk through a program; all threads of the team call it with the same program."""
+    ahead = asked = 0
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
         args = instruction + 8 * ARGUMENTS
+        ahead, asked = look_ahead(ahead, asked, next_read(args, thread, threads))
         call_kernel(get_i64(instruction), args, thread, threads)
-        if get_i64(instruction + 8 * BARRIER) != 0 and meet(barrier, threads, halt, next_read(args, thread, threads)):
-            return
+        if get_i64(instruction + 8 * BARRIER) != 0:
+            is_end, asked = meet(barrier, threads, halt, ahead, asked)
+            if is_end:
+                return
