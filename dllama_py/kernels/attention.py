@@ -38,14 +38,13 @@ FEW = 2  # queries; they leave room for four vectors each, which hides the laten
 
 
 class Tile(NamedTuple):
-    """Query heads of one KV head, for one or several rows of one slot; `goes_on`: the next KV head's come after."""
+    """Query heads of one KV head, for one or several rows of one slot."""
 
     kv_head: int
     row: int
     n_rows: int
     first_head: int
     n_heads: int
-    goes_on: bool
 
 
 @cache
@@ -81,10 +80,8 @@ def walk_queries(half: Any, args: int, thread: int, threads: int) -> None:
             n_heads = end_head - first_head
             end_head = first_head + n_heads * (part + n_parts) // threads
             first_head += n_heads * part // threads
-        goes_on = n_rows == 1 and at + n_parts < end
         for head in range(first_head, end_head, TILE):
-            n_heads = min(TILE, end_head - head)
-            attend_tile(half, args, thread, Tile(kv_head, row, n_together, head, n_heads, goes_on))
+            attend_tile(half, args, thread, Tile(kv_head, row, n_together, head, min(TILE, end_head - head)))
         at, row, part = at + n_together * n_parts, row + n_together, 0
         if row == n_rows:
             kv_head, row = kv_head + 1, 0
@@ -115,7 +112,7 @@ def attend_tile(half: Any, args: int, thread: int, tile: Tile) -> None:
     for i in range(queries.n):
         weigh(args, queries, i, tile.first_head + i % tile.n_heads)
     for element in range(0, argument(args, Attention.HEAD_WIDTH), 64 if queries.n <= FEW else 16):
-        at_height(sum_values, sum_values_of_few, half, args, queries, (table, tile.kv_head, element, tile.goes_on))
+        at_height(sum_values, sum_values_of_few, half, args, queries, (table, tile.kv_head, element))
     for i in range(queries.n):
         divide(args, queries.lists, i)
 

@@ -100,23 +100,12 @@ def prefetch_values(half: Any, args: int, page_head: int, e: int) -> None:
         prefetch_line(at + line)
 
 
-@njit(forceinline=True)
-def prefetch_keys(half: Any, args: int, page_head: int, element: int) -> None:
-    """Asks for the part of a page's keys that lies where 64 elements of a value lie among the values."""
-    n_bytes = PAGE * (2 if number_of(half) else 4)
-    at = argument(args, Attention.K_CACHE) + (page_head * argument(args, Attention.HEAD_WIDTH) * PAGE + element) * (
-        2 if number_of(half) else 4
-    )
-    for line in range(0, n_bytes, 64):
-        prefetch_line(at + line)
-
-
 @njit(error_model="numpy")
 def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """Products of the queries with the keys of a page. `place`: (page and head in the cache, page in the slot)."""
+    """Products of the queries with the 64 keys of a page. `place`: (page and head in the cache, page in the slot)."""
     page_head, page = place
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
-    for first in range(0, min(PAGE, queries.longest - page * PAGE), RUN):
+    for first in range(0, PAGE, RUN):
         tile = zero
         for e in range(argument(args, Attention.HEAD_WIDTH)):
             tile = rows_fma_at(tile, load_keys(half, args, page_head, e, first), q, 4 * e)
@@ -127,17 +116,10 @@ def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
 def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
     """As score_page, 64 positions side by side. Few products hide no waiting for memory, so values are asked for."""
     page_head, page = place
-    n, width = queries.longest - page * PAGE, argument(args, Attention.HEAD_WIDTH)
-    if n <= 2 * RUN:
-        for e in range(n * width // PAGE):
-            prefetch_values(half, args, page_head, e)
-        score_page(half, zero, args, queries, place)
-        return
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
     a = b = c = d = zero
-    for e in range(width):
-        if e * PAGE < n * width:
-            prefetch_values(half, args, page_head, e)
+    for e in range(argument(args, Attention.HEAD_WIDTH)):
+        prefetch_values(half, args, page_head, e)
         a = rows_fma_at(a, load_keys(half, args, page_head, e, 0), q, 4 * e)
         b = rows_fma_at(b, load_keys(half, args, page_head, e, 16), q, 4 * e)
         c = rows_fma_at(c, load_keys(half, args, page_head, e, 32), q, 4 * e)
@@ -150,8 +132,8 @@ def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: 
 
 @njit(error_model="numpy")
 def sum_values(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """16 elements of all weighted values. `place`: (page table, KV head, first element, does the next head follow)."""
-    table, kv_head, i, _ = place
+    """16 elements of all weighted values. `place`: (page table, KV head, first element)."""
+    table, kv_head, i = place
     weights, total = listed(zero, queries, SCORES), zero
     for page in range(queries.first_page, (queries.longest + PAGE - 1) // PAGE):
         page_head = get_i64(table + 8 * page) * argument(args, Attention.KV_HEADS) + kv_head
@@ -164,11 +146,8 @@ def sum_values(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
 
 @njit(error_model="numpy")
 def sum_values_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """As sum_values for 64 elements side by side; where the head ends sooner, its last 16 are repeated.
-
-    These values are in the cache by now, so that memory would rest: the next head's keys are asked for.
-    """
-    table, kv_head, i, goes_on = place
+    """As sum_values for 64 elements side by side; where the head ends sooner, its last 16 are repeated."""
+    table, kv_head, i = place
     weights, last = listed(zero, queries, SCORES), argument(args, Attention.HEAD_WIDTH) - 16
     i1, i2, i3 = min(i + 16, last), min(i + 32, last), min(i + 48, last)
     total = total1 = total2 = total3 = zero
@@ -177,8 +156,6 @@ def sum_values_of_few(half: Any, zero: Any, args: int, queries: Queries, place: 
         a = b = c = d = zero
         for j in range(min(PAGE, queries.longest - page * PAGE)):
             weight = (page * PAGE + j) * 4
-            if goes_on:
-                prefetch_keys(half, args, page_head + 1, i * PAGE + j * 64)
             a = rows_fma_at(a, load_values(half, args, page_head, j, i), weights, weight)
             b = rows_fma_at(b, load_values(half, args, page_head, j, i1), weights, weight)
             c = rows_fma_at(c, load_values(half, args, page_head, j, i2), weights, weight)

@@ -7,7 +7,7 @@ from numba import njit, types
 
 from dllama_py.kernels.codegen import I32, I64, define, pointer
 from dllama_py.kernels.features import IS_ARM
-from dllama_py.kernels.vectors import get_i64, prefetch_line, set_i64
+from dllama_py.kernels.vectors import get_i64, set_i64
 
 _address = types.intp
 
@@ -38,50 +38,31 @@ sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
 SPINS_BEFORE_YIELD = 2_000  # tens of microseconds; then the CPU is offered to whoever has none
 
-MOST_ASKED = 1 << 17  # bytes of weights, beforehand; a core's second-level cache holds some
-ASKED_AT_ONCE = 512  # bytes, between two looks at the barrier
-
 # Byte offsets in a team's shared words, each on a cache line of its own; what is read together shares one.
 ARRIVED, PHASE, JOB, STATE_BYTES = 0, 64, 128, 256
 IS_END = 72
 JOB_LENGTH, JOB_PROGRAM, JOB_HALT, JOB_STAMPS = 192, 200, 208, 216
 
 
-@njit(forceinline=True)
-def ask(ahead: int, asked: int, n_bytes: int) -> Any:
-    """Asks memory for the next n bytes of what will be read from the address `ahead` on, 0 for nothing; `asked`: how
-    many were asked for before. How many are now.
-    """
-    if ahead == 0 or asked >= MOST_ASKED:
-        return MOST_ASKED
-    for line in range(asked, asked + n_bytes, 64):
-        prefetch_line(ahead + line)
-    return asked + n_bytes
-
-
 @njit(inline="always")
-def meet(state: int, threads: int, halt: int, ahead: int, asked: int) -> Any:
+def meet(state: int, threads: int, halt: int) -> Any:
     """Barrier of `threads` threads; what any wrote before it is seen by all after it. Whether the word `halt` is set.
 
-    The last to come reads it for all: one that leaves late must not see what another has written since. Whoever waits
-    asks for more of what it will read, so that waiting is not lost; returned too is how much it has asked for by then.
+    The last to come reads it for all: one that leaves late must not see what another has written since.
     """
     if threads == 1:
-        return get_i64(halt) != 0, asked
+        return get_i64(halt) != 0
     phase = atomic_load(state + PHASE)
     if atomic_add(state + ARRIVED, 1) == threads - 1:
         is_end = get_i64(halt)
         set_i64(state + IS_END, is_end)
         atomic_store(state + ARRIVED, 0)
         atomic_store(state + PHASE, phase + 1)
-        return is_end != 0, asked
+        return is_end != 0
     spins = 0
     while atomic_load(state + PHASE) == phase:
-        if asked < MOST_ASKED:
-            asked = ask(ahead, asked, ASKED_AT_ONCE)
-        else:
-            pause()
+        pause()
         spins += 1
         if spins > SPINS_BEFORE_YIELD:
             sched_yield()
-    return get_i64(state + IS_END) != 0, asked
+    return get_i64(state + IS_END) != 0

@@ -10,7 +10,7 @@ from numba import njit
 
 from dllama_py.kernels.elementary import EXP_LOW, exp
 from dllama_py.kernels.keys import INFINITY, LAST_ID, MAGNITUDE, MOST_CANDIDATES, NOTHING
-from dllama_py.kernels.program import AHEAD_BYTES, argument, kernel, share
+from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.selection import float_of_bits, kept_from, mask_above, set_f64
 from dllama_py.kernels.vectors import (
     add_f32,
@@ -22,7 +22,6 @@ from dllama_py.kernels.vectors import (
     max_f32,
     max_lanes,
     mul_f32,
-    prefetch_line,
     set_i64,
     splat_f32,
     sub_f32,
@@ -110,7 +109,6 @@ def collect(logits: int, start: int, stop: int, first_id: int, keys: int, n_cand
     limit = logit_of(get_i64(keys))
     for column in range(start, stop, LANES):
         at = logits + 4 * column
-        prefetch_line(at + AHEAD_BYTES)
         above = mask_above(load_f32(at), limit)
         if above == 0:
             continue

@@ -14,8 +14,8 @@ from numba import njit
 from dllama_py.float_types import BLOCK, SUPER_BLOCK, FloatType
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.dot4 import DOT4
-from dllama_py.kernels.memory import prefetch_past
-from dllama_py.kernels.program import Kernel, argument, next_read, share_groups
+from dllama_py.kernels.memory import prefetch
+from dllama_py.kernels.program import Kernel, argument, share_groups
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
 from dllama_py.kernels.weight_blocks import add_block, bytes_of_block, bytes_of_header
@@ -49,16 +49,12 @@ class Product(Words):
 
 
 class Place(NamedTuple):
-    """Where a tile of outputs lies: the packed weights of its group, the group, its first entry, the expert's end; and
-    where the thread's weights end, and how far from there it goes on to read others.
-    """
+    """Where a tile of outputs lies: the packed weights of its group, the group, its first entry, the expert's end."""
 
     weights: int
     group: int
     entry: int
     end: int
-    border: int
-    jump: int
 
 
 @cache
@@ -93,10 +89,6 @@ def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None
     n_headers = (argument(args, Product.PHASE) + n_blocks + RUNS - 1) // RUNS
     group_bytes = n_blocks * bytes_of_block(kind) + n_headers * bytes_of_header(kind)
     matrix = argument(args, Product.WEIGHTS)
-    border, jump = matrix + end_group * group_bytes, 0
-    ahead = next_read(args, thread, threads)
-    if ahead != 0 and argument(args, Product.N_EXPERTS) == 1:
-        jump = ahead - border
     for expert in range(argument(args, Product.N_EXPERTS)):
         start = get_i64(argument(args, Product.STARTS) + 8 * expert)
         end = get_i64(argument(args, Product.STARTS) + 8 * expert + 8)
@@ -104,7 +96,7 @@ def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None
             weights = matrix + group * group_bytes
             entry = start
             while entry < end:
-                place = Place(weights, group, entry, end, border, jump)
+                place = Place(weights, group, entry, end)
                 if TALLEST > 4 and end - entry > 4:
                     tile(kind, weighted, rows_zero_f32(constant(8)), args, place)
                     entry += 8
@@ -132,11 +124,11 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, place: Place) -> None:
         while block < leaf_end:
             if block == border:
                 header, weights = weights, weights + bytes_of_header(kind)
-                prefetch_past(header, bytes_of_header(kind), place.border, place.jump)
+                prefetch(header, bytes_of_header(kind))
                 border += RUNS - (argument(args, Product.PHASE) if block == 0 else 0)
             end = min(border, leaf_end)
             while block < end:
-                prefetch_past(weights, bytes_of_block(kind), place.border, place.jump)
+                prefetch(weights, bytes_of_block(kind))
                 total = add_block(kind, total, header, weights, x, block)
                 weights += bytes_of_block(kind)
                 block += 1

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from dllama_py.kernels.program import AHEAD_BYTES, argument, kernel, share
+from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.vectors import (
     get_i64,
     load_f32,
@@ -15,22 +15,14 @@ from dllama_py.kernels.vectors import (
 )
 from dllama_py.kernels.words import Words
 
+AHEAD_BYTES = 8192  # found by trial: nearer gains less, further no more (docs/decisions/0004-prefetch.md)
+
 
 @njit(forceinline=True)
 def prefetch(address: int, n_bytes: int) -> None:
     """Before reading n bytes of a long walk through memory: asks for those that will be read 8 kB later."""
     for line in range(0, n_bytes, 64):
         prefetch_line(address + line + AHEAD_BYTES)
-
-
-@njit(forceinline=True)
-def prefetch_past(address: int, n_bytes: int, border: int, jump: int) -> None:
-    """As `prefetch`, of a walk that goes on `jump` bytes further where it reaches the border."""
-    ahead = address + AHEAD_BYTES
-    if ahead >= border:
-        ahead += jump
-    for line in range(0, n_bytes, 64):
-        prefetch_line(ahead + line)
 
 
 class CopyRows(Words):

@@ -18,21 +18,16 @@ from numba import cfunc, njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dllama_py.kernels.barrier import ask, meet
+from dllama_py.kernels.barrier import meet
 from dllama_py.kernels.code_cache import compiling
 from dllama_py.kernels.codegen import I64, define, load
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.vectors import get_i64
 from dllama_py.kernels.words import Argument, Words
 
-# Words of an instruction; NEXT to NEXT_BYTES are what each thread reads next of weights (`Shared`), 0 if nothing.
-KERNEL, BARRIER, NEXT, NEXT_PAIRS, NEXT_PAIR_BYTES, ARGUMENTS = range(6)
-WORDS = 24
+WORDS = 20  # of an instruction: kernel, barrier flag, 18 arguments
 INSTRUCTION_BYTES = 8 * WORDS
-N_ARGUMENTS = WORDS - ARGUMENTS
-
-AHEAD_BYTES = 8192  # that a walk through weights asks for beforehand; found by trial (docs/decisions/0004-prefetch.md)
-ASKED_BY_SMALL = 4096  # bytes of weights, before an instruction that reads none
+N_ARGUMENTS = WORDS - 2
 
 
 class Kernel:
@@ -59,12 +54,12 @@ class Kernel:
             compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
         return int(compiled.address)
 
-    def __call__(self, *, barrier: bool = True, reads: "Shared | None" = None, **words: Argument) -> "Instruction":
+    def __call__(self, *, barrier: bool = True, **words: Argument) -> "Instruction":
         """An instruction: arrays become addresses; their owner must keep them alive, the program does.
 
         `words` by the lower-case names of the kernel's declaration; TypeError where one is missing or unknown.
         """
-        return Instruction(self, self._words.in_order(words, self._optional), barrier, reads)
+        return Instruction(self, self._words.in_order(words, self._optional), barrier)
 
 
 def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None]], Kernel]:
@@ -77,31 +72,17 @@ def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Memory that the threads read once, each its own part from beginning to end: as `share_groups` cuts it."""
-
-    memory: NDArray[np.uint8]
-    n_groups: int
-
-    def words(self) -> tuple[int, int, int]:
-        """NEXT to NEXT_PAIR_BYTES."""
-        return self.memory.ctypes.data, (self.n_groups + 1) // 2, 2 * self.memory.nbytes // self.n_groups
-
-
-@dataclass(frozen=True, slots=True)
 class Instruction:
     """One call of a kernel. Without a barrier the next must not read what another thread writes in this one."""
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
     barrier: bool
-    reads: Shared | None = None
 
-    def words(self, following: Shared | None) -> list[int]:
-        """As run_program reads it; compiles the kernel if nobody has yet. `following`: what is read after it."""
+    def words(self) -> list[int]:
+        """As run_program reads it; compiles the kernel if nobody has yet."""
         values = [a if isinstance(a, int) else a.ctypes.data for a in self.arguments]
-        ahead = following.words() if following else (0, 0, 0)
-        return [self.kernel.address, int(self.barrier), *ahead, *values, *[0] * (N_ARGUMENTS - len(values))]
+        return [self.kernel.address, int(self.barrier), *values, *[0] * (N_ARGUMENTS - len(values))]
 
 
 class Program:
@@ -114,23 +95,11 @@ class Program:
         self.instructions = tuple(instructions)
         self.halt = np.zeros(1, np.int64) if halt is None else halt
         self.halt_address: int = self.halt.ctypes.data
-        following = _following(instructions)
-        words = [i.words(next_read) for i, next_read in zip(instructions, following, strict=True)]
-        self.words = np.array(words, np.int64).reshape(-1, WORDS)
+        self.words = np.array([i.words() for i in instructions], np.int64).reshape(-1, WORDS)
         self.address: int = self.words.ctypes.data  # asked for once; numpy takes microseconds to tell it
 
     def __len__(self) -> int:
         return len(self.instructions)
-
-
-def _following(instructions: Sequence[Instruction]) -> list[Shared | None]:
-    """Of each instruction what one after it reads; after the last the program begins anew."""
-    found: list[Shared | None] = []
-    ahead = next((i.reads for i in instructions if i.reads), None)
-    for instruction in reversed(instructions):
-        found.append(ahead)
-        ahead = instruction.reads or ahead
-    return found[::-1]
 
 
 @intrinsic
@@ -174,13 +143,6 @@ def share_groups(n_groups: int, thread: int, threads: int) -> tuple[int, int]:
 
 
 @njit(forceinline=True, error_model="numpy")
-def next_read(args: int, thread: int, threads: int) -> Any:
-    """Where this thread will go on to read weights after the instruction of these arguments; 0 if nowhere."""
-    first, _ = share(get_i64(args + 8 * (NEXT_PAIRS - ARGUMENTS)), thread, threads)
-    return get_i64(args + 8 * (NEXT - ARGUMENTS)) + first * get_i64(args + 8 * (NEXT_PAIR_BYTES - ARGUMENTS))
-
-
-@njit(forceinline=True, error_model="numpy")
 def rows_touched(first: int, end: int, per_row: int) -> tuple[int, int]:
     """The rows [start, stop) in which items [first, end) lie, `per_row` each. Division is dear: not once an item."""
     return first // per_row, (end + per_row - 1) // per_row
@@ -192,26 +154,11 @@ def part_of_row(row: int, first: int, end: int, per_row: int) -> tuple[int, int]
     return max(first - row * per_row, 0), min(end - row * per_row, per_row)
 
 
-@njit(forceinline=True)
-def look_ahead(ahead: int, asked: int, following: int) -> tuple[Any, Any]:
-    """Before an instruction: what is read after it, and how much of that is asked for. Memory would rest meanwhile, but
-    for one that reads weights itself and asks for the beginning of the next on its own.
-    """
-    if following != ahead:
-        return following, AHEAD_BYTES
-    return ahead, ask(ahead, asked, ASKED_BY_SMALL)
-
-
 @compiled("void(intp, intp, intp, intp, intp, intp)")
 def run_program(program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int) -> None:
     """One thread's walk through a program; all threads of the team call it with the same program."""
-    ahead = asked = 0
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
-        args = instruction + 8 * ARGUMENTS
-        ahead, asked = look_ahead(ahead, asked, next_read(args, thread, threads))
-        call_kernel(get_i64(instruction), args, thread, threads)
-        if get_i64(instruction + 8 * BARRIER) != 0:
-            is_end, asked = meet(barrier, threads, halt, ahead, asked)
-            if is_end:
-                return
+        call_kernel(get_i64(instruction), instruction + 16, thread, threads)
+        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+            return

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dllama_py.kernels.barrier import meet
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.compiled import compiled
-from dllama_py.kernels.program import ARGUMENTS, BARRIER, INSTRUCTION_BYTES, Program, call_kernel, look_ahead, next_read
+from dllama_py.kernels.program import INSTRUCTION_BYTES, Program, call_kernel
 from dllama_py.kernels.vectors import get_i64, set_i64
 from dllama_py.kernels.work import Counter, work_of
 from dllama_py.stamps import Recording, Run
@@ -26,21 +26,16 @@ def run_timed_program(
     program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int, stamps: int
 ) -> None:
     """As run_program; `stamps`: int64 [threads, n_instructions, 2], the wait at the barrier comes after the end."""
-    ahead = asked = 0
     at = stamps + thread * n_instructions * STAMP_BYTES
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
-        args = instruction + 8 * ARGUMENTS
-        ahead, asked = look_ahead(ahead, asked, next_read(args, thread, threads))
         began = now_ns(at)
-        call_kernel(get_i64(instruction), args, thread, threads)
+        call_kernel(get_i64(instruction), instruction + 16, thread, threads)
         ended = now_ns(at)
         set_i64(at, began)
         set_i64(at + 8, ended)
-        if get_i64(instruction + 8 * BARRIER) != 0:
-            is_end, asked = meet(barrier, threads, halt, ahead, asked)
-            if is_end:
-                return
+        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+            return
         at += STAMP_BYTES
 
 

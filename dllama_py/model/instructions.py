@@ -18,7 +18,7 @@ from dllama_py.kernels.bias import add_bias
 from dllama_py.kernels.heads import prepare_heads
 from dllama_py.kernels.layout import GROUP
 from dllama_py.kernels.matmul import matmul
-from dllama_py.kernels.program import Instruction, Shared
+from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers, HiddenRows
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.rope import RopeTables
@@ -128,7 +128,6 @@ class Instructions:
             leaf_stride=out.strides[0],
             n_experts=matrix.n_matrices,
             barrier=barrier,
-            reads=Shared(matrix.packed, matrix.n_groups) if matrix.n_matrices == 1 else None,
         )
 
     def add_head_bias(self, role: str, layer: int, x: Floats, barrier: bool) -> Instruction:
