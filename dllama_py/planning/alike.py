@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dllama_py.planning.sizes import RankSizes
-from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed, layer_s
+from dllama_py.planning.speeds import BESIDE, PROBE_ROWS, KindSpeed, RankSpeed, layer_s
 from dllama_py.planning.wishes import Node
 
 ALIKE = 1.1
@@ -44,5 +44,5 @@ def _mean(speeds: Sequence[RankSpeed]) -> RankSpeed:
         )
         for kind in speeds[0].kinds
     }
-    beside = (sum(getattr(speed, name) for speed in speeds) / n for name in ("layer_s", "row_layer_s", "step_s"))
+    beside = (sum(getattr(speed, name) for speed in speeds) / n for name in BESIDE)
     return RankSpeed(kinds, *beside)

@@ -1,6 +1,7 @@
 """From wishes and measured ranks to a plan: the borders, the size of chunks, what is to be expected."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dllama_py.config import ModelConfig
 from dllama_py.planning.borders import choose
@@ -33,6 +34,7 @@ def decide(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence[No
 def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str, ...] = ()) -> Plan:
     """What is to be expected of so many layers in each stage."""
     used = ranges(counts)
+    case = replace(case, used=tuple(stage for stage, _ in used))
     hops = [(a, b) for (a, _), (b, _) in zip(used, used[1:], strict=False)]
     if used[0][0]:
         hops.insert(0, (0, used[0][0]))  # the root has no layers, and embeds the tokens all the same

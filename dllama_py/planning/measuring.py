@@ -1,12 +1,12 @@
 """All ranks together: each measures itself, all pairs their links, and the root hears of it.
 
-Ranks of one host take turns where the memory counts, as they do in decoding one sequence, and work at once where
-arithmetic counts, as they do in a prompt. It takes under a second, once the kernels are compiled.
+Ranks of one host take turns, as they do in decoding one sequence, and then work at once, as they do in a prompt. It
+takes about a second, once the kernels are compiled.
 """
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dllama_py.transport.readiness import wait_for_kernels
 
 FACTS_BYTES = 4096  # of a rank's speeds as JSON: some forty types at most
 LOOPS = 20_000
-STEP_LOOPS = 15_000  # of Python that take as long as a stage does in a step beside its layers
+STEP_LOOPS = 25_000  # of Python that take as long as a stage does in a step beside its layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,15 @@ def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> 
     probe = Probe(subject, team, on_progress)
     wait_for_kernels(comm, on_progress)
     own_turn = comm.hosts[: comm.rank].count(comm.hosts[comm.rank])
-    one_row = Rates({}, {}, 0.0)
-    step_s = 0.0
+    speed = None
     for turn in range(max(map(comm.hosts.count, comm.hosts))):
         comm.barrier()
         if turn == own_turn:
-            one_row, step_s = probe.one_row(), _python_s() * STEP_LOOPS / LOOPS
+            speed = rank_speed(probe.one_row(), probe.many_rows(), _python_s() * STEP_LOOPS / LOOPS)
+    assert speed is not None
     comm.barrier()
-    speed = rank_speed(one_row, probe.many_rows(), step_s)
+    if comm.hosts.count(comm.hosts[comm.rank]) > 1:
+        speed = replace(speed, crowd=_crowd(speed, probe.many_rows()))
     comm.barrier()
     links = measure_pairs(comm)
     return Measured(_gathered(comm, speed), links)
@@ -59,6 +60,12 @@ def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
     }
     further_s = max(many_rows.layer_s - one_row.layer_s, 0.0) / (PROBE_ROWS - 1)
     return RankSpeed(kinds, one_row.layer_s, further_s, step_s)
+
+
+def _crowd(alone: RankSpeed, together: Rates) -> float:
+    """How many times as long products of many rows take now, of all types on average."""
+    ratios = [speed.macs_per_s / (PROBE_ROWS * together.weights_per_s[kind]) for kind, speed in alone.kinds.items()]
+    return max(sum(ratios) / len(ratios), 1.0)
 
 
 def _python_s() -> float:

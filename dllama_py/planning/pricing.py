@@ -31,6 +31,7 @@ class Case:
     sizes: tuple[RankSizes, ...]  # of each rank of a stage, were it to hold all layers
     nodes: tuple[Node, ...]
     links: Links
+    used: tuple[int, ...]  # stages that are to have layers, as far as that is known: else all
 
     @property
     def n_stages(self) -> int:
@@ -45,10 +46,16 @@ class Case:
         return range(stage * self.wishes.width, (stage + 1) * self.wishes.width)
 
     def step_s(self, stage: int, n_rows: int) -> Seconds:
-        """float64 [L + 1, L + 1]: a step of so many rows with layers [first, behind the last), without the head."""
+        """float64 [L + 1, L + 1]: a step of so many rows with layers [first, behind the last), without the head.
+
+        Of more than one row it is a prompt's, in which all ranks of a host that are used compute at once.
+        """
         ranks = list(zip(self.sizes, self.ranks(stage), strict=True))
         layers = [
-            max(layer_s(sizes, layer, self.nodes[rank].speed, n_rows) for sizes, rank in ranks)
+            max(
+                layer_s(sizes, layer, self.nodes[rank].speed, n_rows) * self._crowd(rank, n_rows)
+                for sizes, rank in ranks
+            )
             for layer in range(self.config.n_layers)
         ]
         return _between(np.array(layers) + self._sums_s(stage, n_rows)) + max(
@@ -90,6 +97,11 @@ class Case:
         answers = np.array([self.answer_s(stage) + self.root_s for stage in range(n)])
         return StageTimes(np.where(fits, decode, np.inf), np.where(fits, prefill, np.inf), hops, hops[0], answers)
 
+    def _crowd(self, rank: int, n_rows: int) -> float:
+        host = self.nodes[rank].facts.host
+        others = [other for stage in self.used for other in self.ranks(stage) if self.nodes[other].facts.host == host]
+        return self.nodes[rank].speed.crowd if n_rows > 1 and set(others) - {rank} else 1.0
+
     def _fits(self, stage: int) -> Flags:
         fits = np.triu(np.ones((self.config.n_layers + 1,) * 2, bool), 1)
         for rank in self.ranks(stage):
@@ -116,7 +128,8 @@ def make_case(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence
         rank_sizes(config, kinds, shard, wishes.context, wishes.half_cache, step)
         for shard in make_plan(config, wishes.width, wishes.replicate_kv)
     )
-    return Case(wishes, config, sizes, evened(nodes, sizes[0]), links)
+    n_stages = len(nodes) // wishes.width
+    return Case(wishes, config, sizes, evened(nodes, sizes[0]), links, tuple(range(n_stages)))
 
 
 def _between(layers: Seconds) -> Seconds:

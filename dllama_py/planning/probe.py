@@ -19,7 +19,7 @@ from dllama_py.planning.speeds import PROBE_ROWS
 from dllama_py.progress import Progress
 
 FEW_BYTES = 4_000_000  # of what many rows are multiplied with
-TRIES = 5
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
 
-MOST_BYTES = 128_000_000  # more than the caches of home machines hold
+MOST_BYTES = 256_000_000  # more than the caches of home machines hold; larger ones keep part of 128 MB
 FEWEST_BYTES = 4_000_000  # of models that are smaller than that, which will be in the caches as well
 LEAST_BYTES = 200_000  # of a product: the smallest matrices of the smallest model that is worth its kernels
 FILL = 0x3C  # as a half 1.06, as a float32 0.01: sums stay ordinary numbers

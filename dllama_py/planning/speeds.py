@@ -12,6 +12,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.planning.sizes import PartSizes, Product, RankSizes
 
 PROBE_ROWS = 64
+BESIDE = ("layer_s", "row_layer_s", "step_s", "crowd")  # facts of a rank beside those of weights
 DECODE_POSITIONS = 256  # what a token is assumed to see: a short question and half of its answer
 
 
@@ -26,25 +27,27 @@ class KindSpeed:
 @dataclass(frozen=True, slots=True)
 class RankSpeed:
     """What a rank is measured by. `layer_s`, `row_layer_s`: what a layer takes beside its products, for one row that
-    sees DECODE_POSITIONS and for each further one; `step_s`: what a step takes beside its layers."""
+    sees DECODE_POSITIONS and for each further one; `step_s`: what a step takes beside its layers; `crowd`: how many
+    times as long many rows take while all ranks of the host compute."""
 
     kinds: Mapping[FloatType, KindSpeed]
     layer_s: float
     row_layer_s: float
     step_s: float
+    crowd: float = 1.0
 
     def as_json(self) -> dict[str, Any]:
         """Four digits are more than is known."""
         kinds = {
             kind.label: [_rounded(speed.bytes_per_s), _rounded(speed.macs_per_s)] for kind, speed in self.kinds.items()
         }
-        beside = {name: _rounded(getattr(self, name)) for name in ("layer_s", "row_layer_s", "step_s")}
+        beside = {name: _rounded(getattr(self, name)) for name in BESIDE}
         return {"kinds": kinds, **beside}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "RankSpeed":
         kinds = {FloatType.named(label): KindSpeed(*values) for label, values in fields["kinds"].items()}
-        return cls(kinds, fields["layer_s"], fields["row_layer_s"], fields["step_s"])
+        return cls(kinds, *(fields[name] for name in BESIDE))
 
 
 def layer_s(sizes: RankSizes, layer: int, speed: RankSpeed, n_rows: int) -> float:

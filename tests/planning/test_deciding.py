@@ -112,3 +112,10 @@ def test_machines_that_measure_alike_get_equal_stages() -> None:
     assert found.counts == (12, 12, 12)
     assert [stage.chunk_s for stage in found.stages] == pytest.approx([found.stages[0].chunk_s] * 3)
     assert plan([node("a", 20.0), node("b", 24.0)]).counts[1] > 18
+
+
+def test_ranks_of_a_host_that_compute_at_once_take_longer_for_a_prompt() -> None:
+    crowded = [replace(each, speed=replace(each.speed, crowd=2.0)) for each in [node("a", 20.0), node("a", 20.0)]]
+    both, one, apart = plan(crowded, split="18,18"), plan(crowded, split="36,0"), plan(equal_nodes(2), split="36,0")
+    assert both.stages[0].chunk_s == pytest.approx(2 * one.stages[0].chunk_s / 2, rel=0.02)
+    assert one.stages[0].chunk_s == apart.stages[0].chunk_s

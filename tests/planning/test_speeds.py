@@ -33,4 +33,10 @@ def test_experts() -> None:
 def test_speeds_travel_as_json() -> None:
     fields = SPEED.as_json()
     assert RankSpeed.from_json(json.loads(json.dumps(fields))) == SPEED
-    assert fields == {"kinds": {"q40": [10e9, 100e9]}, "layer_s": 2e-5, "row_layer_s": 1e-5, "step_s": 0.0005}
+    assert fields == {
+        "kinds": {"q40": [10e9, 100e9]},
+        "layer_s": 2e-5,
+        "row_layer_s": 1e-5,
+        "step_s": 0.0005,
+        "crowd": 1.0,
+    }
