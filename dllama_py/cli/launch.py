@@ -63,16 +63,10 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     placement = _placement(options)  # refused, if it is, before anything is fetched
     fetched = _fetch(options.model, home / "models")
     print(f"{fetched.name}: {fetched.model}")
-    hindrance = _hindrance(options.model, fetched)
-    if hindrance is not None:
-        if options.skip_run:
-            print(f"note: {hindrance}")
-            return 0
-        raise UsageError(f"fetched, but not started: {hindrance}")
     if fetched.model.is_file():
         refuse_stranger_shard(MappedFile(fetched.model))
     _remember(fetched)
-    command = job_command(placement, _arguments(fetched))
+    command = job_command(placement, _arguments(options.model, fetched))
     script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
     write_script(script, command, f"a chat with {fetched.name} on {ranks}")
@@ -144,16 +138,11 @@ def _remember(fetched: fetch.Fetched) -> None:
         )
 
 
-def _hindrance(name: str, fetched: fetch.Fetched) -> str | None:
-    """Why this version cannot start what was fetched; None if it can try."""
-    if "/" not in name and catalogue.find(name).shape is None:
-        return f"{name} is made for pipeline, which this version does not have; its file stays for one that does"
-    return None
-
-
-def _arguments(fetched: fetch.Fetched) -> list[str]:
+def _arguments(name: str, fetched: fetch.Fetched) -> list[str]:
     tokenizer = [] if fetched.tokenizer is None else ["--tokenizer", str(fetched.tokenizer)]
-    return ["chat", "--model", str(fetched.model), *tokenizer]
+    is_pipeline = "/" not in name and catalogue.find(name).is_for_pipeline
+    topology = ["--topology", "pipeline"] if is_pipeline else []
+    return ["chat", "--model", str(fetched.model), *tokenizer, *topology]
 
 
 def _has_terminal() -> bool:

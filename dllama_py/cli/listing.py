@@ -25,8 +25,8 @@ def listing(models_folder: Path) -> str:
             table(heads, rows, left=2),
             "",
             "python launch.py NAME [--np N] fetches one and offers to start it; OWNER/REPO[:FILE] takes any GGUF or",
-            "safetensors folder of a hub. '-': not on so many nodes. Models without numbers are made for pipeline:",
-            "this version can fetch them, but not start them.",
+            "safetensors folder of a hub. '-': not on so many nodes. Models without numbers are started as a",
+            "pipeline: each node has some of their layers (docs/pipeline.md).",
         )
     )
 

@@ -33,8 +33,13 @@ class KnownModel:
     title: str
     n_bytes: int
     source: HubParts | HubGguf | WheelFile
-    shape: str | None = None  # in formats.shapes; None: not for the tensor topology
+    shape: str | None = None  # in formats.shapes; None: meant for a pipeline
     weights: str = "q40"
+
+    @property
+    def is_for_pipeline(self) -> bool:
+        """Whether it is started with a stage on each node."""
+        return self.shape is None
 
 
 def _suffixes(count: int) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def test_without_a_name_the_known_models_are_listed(clone: Path) -> None:
         r"Llama 3.3 70B Instruct 43.3 GB 4\d.\d GB 20.\d GB 10.\d GB 5.\d GB", lines["llama3_3_70b_instruct_q40"]
     )
     assert lines["mixtral_8x22b"] == "Mixtral 8x22B Instruct, IQ2_XXS ~38.0 GB - - - -"
-    assert "made for pipeline" in done.stdout
+    assert "pipeline: each node has some of their layers" in done.stdout
 
 
 def test_a_reader_that_has_had_enough(clone: Path) -> None:
@@ -207,13 +207,11 @@ def test_an_interrupted_download_goes_on(clone: Path, fake: FakeHub) -> None:
     assert (noted.parent / "dllama_model_qwen3_14b_q40.m").read_bytes() == MODEL
 
 
-def test_what_this_version_cannot_start_is_fetched_only(clone: Path, fake: FakeHub) -> None:
-    name, reason = "deepseek_r1_distill_14b", "made for pipeline, which this version does not have"
-    assert reason in launch(clone, fake, name, "--skip-run").stdout
-    line = refused(clone, fake, name)
-    assert line.startswith("2 error: fetched, but not started: ")
-    assert reason in line
-    assert list(clone.glob("run_*.sh")) == []
+def test_a_model_for_pipelines_is_started_as_one(clone: Path, fake: FakeHub) -> None:
+    assert launch(clone, fake, "deepseek_r1_distill_14b", "--skip-run", "--np", "3").returncode == 0
+    (script,) = clone.glob("run_*.sh")
+    assert "-np 3 " in script.read_text()
+    assert script.read_text().rstrip().endswith('.gguf\' --topology pipeline "$@"')
 
 
 @pytest.mark.parametrize(
