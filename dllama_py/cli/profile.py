@@ -58,6 +58,11 @@ def add_options(parser: options.Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.steps < 3:
         raise UsageError(f"--steps {arguments.steps}: expected at least 3, to see what lies between two tokens")
+    if options.engine_settings(arguments).pipeline is not None:
+        raise UsageError(
+            "profile knows the tensor topology; what the hops of a pipeline take, inference and bench tell "
+            "(leave --topology and --stages out)"
+        )
     if arguments.nodes:
         _check_outputs(arguments)
         return profile_nodes(arguments)

@@ -114,6 +114,7 @@ def test_node_counts_one_after_the_other(model: str, tmp_path: Path, capsys: pyt
         (["--svg", "no/folder/x.svg"], ["--svg no/folder/x.svg", "No such file", "can be written"]),
         (["--nodes", "1", "--trace", "/"], ["--trace /", "directory"]),
         (["--nodes", "5"], ["--nodes 5"]),
+        (["--topology", "pipeline"], ["knows the tensor topology", "--stages"]),
     ],
 )
 def test_what_cannot_be_profiled(
