@@ -29,7 +29,7 @@ run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in
 test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-5 test-mpi-8 test-lan ## everything: check, unit, mpi and network tests
 
 test-unit: $(INSTALLED) ## the tests that need one process only
-	python -m pytest -q --ignore=tests/mpi --ignore=tests/lan
+	python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --ignore=tests/mpi --ignore=tests/lan
 
 test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
 	mpirun -np $* python -m pytest -q $(UNDER_MPI) tests/mpi
@@ -57,6 +57,7 @@ bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 
 soak: $(INSTALLED) ## 100,000 exchanges, each reader of files against damage for a minute, tokens on a shaped link in time
 	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q $(UNDER_MPI) --timeout=1800 tests/mpi/test_transport.py
 	DLLAMA_FUZZ_SECONDS=60 python -m pytest -q --timeout=1800 --ignore=tests/mpi -k fuzzing
+	DLLAMA_EVERY_TYPE=1 python -m pytest -q --timeout=1800 tests/kernels/test_cpus.py tests/kernels/test_arm.py
 	mkdir -p build && python -m dllama_py synth --shape qwen3_0.6b --weights q40 build/soak.m
 	python -m tests.lan.measure build/soak.m --tries 3
 

@@ -1,5 +1,7 @@
 """Weights as file bytes and activations for the kernel tests, among them the values that go wrong first."""
 
+import os
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,8 +9,12 @@ from dllama_py.float_types import Bytes, Floats, FloatType
 
 WEIGHTS_TYPES = list(FloatType)
 _ALIKE = {FloatType.IQ4NL, FloatType.IQ2XXS, FloatType.IQ2XS, FloatType.IQ3XXS, FloatType.IQ1S}
-OF_EVERY_CPU = [kind for kind in FloatType if kind not in _ALIKE]
-"""The others are of the same instructions as one of these: what differs from CPU to CPU does so in these."""
+_JOINED = {FloatType.Q51, FloatType.Q3K, FloatType.Q5K, FloatType.IQ2S, FloatType.IQ1M}
+_LEFT_OUT = _ALIKE if os.environ.get("DLLAMA_EVERY_TYPE") else _ALIKE | _JOINED
+OF_EVERY_CPU = [kind for kind in FloatType if kind not in _LEFT_OUT]
+"""What differs from CPU to CPU does so in these: the others are of the same instructions as one of these, or as two of
+them, and take minutes to compile (make soak has them).
+"""
 SCALES = [0.01, -0.02, 0.5, 0.0, -0.0, 65504.0, -65504.0, 2.0**-24, 1023 * 2.0**-24, 2.0**-14]  # halves
 CODE_BYTES = [0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0]
 EXPONENTS_AT = {  # in a file block the upper bytes of its halves, where these are not at the front alone

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import pytest
 
+from tests.kernels.samples import OF_EVERY_CPU
+
 OUTPUTS_SHA256 = "05886bd3b9d59110b125fc9c2269eeb8ddfa843627b2a3c8aaca272e779c0938"
 PRODUCTS_SHA256 = {  # by type of weights, see samples.OF_EVERY_CPU
     "f32": "bdb2c795b8fb",
@@ -31,6 +33,7 @@ PRODUCTS_SHA256 = {  # by type of weights, see samples.OF_EVERY_CPU
     "iq1_m": "fcf11d7399cc",
     "mxfp4": "0451ed19b5f1",
 }
+PRODUCTS = {kind.label: PRODUCTS_SHA256[kind.label] for kind in OF_EVERY_CPU}
 SPECIALS = (  # see fingerprint.specials
     "7e00 fe00 7e00 ffff 7bff fbff 7fc0 ffc0 7fc0 ffff 7f80 ff80 7fc00000 ffc00000 7fc02000 ffffe000 7f800000 ff800000"
 )
@@ -75,10 +78,10 @@ def lines_of(job: subprocess.Popen[str]) -> list[str]:
 
 def test_this_cpu_computes_the_known_bits(found: dict[str, list[str]]) -> None:
     _, outputs, specials, hops, products = found["this CPU"]
-    assert [outputs, specials, hops, json.loads(products)] == [OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS_SHA256]
+    assert [outputs, specials, hops, json.loads(products)] == [OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS]
 
 
 @pytest.mark.parametrize("path", PLAYED)
 def test_an_older_cpu_computes_the_known_bits(found: dict[str, list[str]], path: str) -> None:
     *facts, products = found[path]
-    assert [*facts, json.loads(products)] == [path, OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS_SHA256]
+    assert [*facts, json.loads(products)] == [path, OUTPUTS_SHA256, SPECIALS, HOPS, PRODUCTS]
