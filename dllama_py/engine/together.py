@@ -6,12 +6,14 @@ others come and go.
 
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from dllama_py.engine.generate import Event, Loop
-from dllama_py.engine.runner import Pending
 from dllama_py.engine.step import Row, StepResult, Work
 from dllama_py.errors import UsageError
+
+if TYPE_CHECKING:  # needs compiled code, which a command's --help has not
+    from dllama_py.engine.runner import Pending
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -24,9 +26,9 @@ class Steps(Protocol):
     @property
     def n_in_flight(self) -> int: ...
 
-    def submit(self, work: Work, /) -> Pending: ...
+    def submit(self, work: Work, /) -> "Pending": ...
 
-    def collect(self, pending: Pending, /) -> StepResult: ...
+    def collect(self, pending: "Pending", /) -> StepResult: ...
 
 
 class Together(Generic[Key]):

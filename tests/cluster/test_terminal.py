@@ -90,7 +90,7 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
         user.type(b"/reset\r")
         user.see(b"\n> ")
         user.type(LONG)
-        user.see(b"Nation")
+        user.see("la Cité".encode())
         user.type(b"\x03")
         assert user.see(b"\n> ").endswith(b"stopped]\r")
         user.type(b"/reset\r")
