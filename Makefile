@@ -57,7 +57,7 @@ bench: $(INSTALLED) ## speed on a model of random weights in the shape of Qwen3 
 soak: $(INSTALLED) ## 100,000 exchanges, each reader of files against damage for a minute, tokens on a shaped link in time
 	DLLAMA_SOAK_ROUNDS=100000 mpirun -np 4 python -m pytest -q $(UNDER_MPI) --timeout=1800 tests/mpi/test_transport.py
 	DLLAMA_FUZZ_SECONDS=60 python -m pytest -q --timeout=1800 --ignore=tests/mpi -k fuzzing
-	DLLAMA_EVERY_TYPE=1 python -m pytest -q --timeout=1800 tests/kernels/test_cpus.py tests/kernels/test_arm.py
+	DLLAMA_EVERY_TYPE=1 python -m pytest -q --timeout=1800 $(addprefix tests/kernels/test_,cpus.py arm.py matmul.py pack.py)
 	mkdir -p build && python -m dllama_py synth --shape qwen3_0.6b --weights q40 build/soak.m
 	python -m tests.lan.measure build/soak.m --tries 3
 

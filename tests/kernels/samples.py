@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from dllama_py.float_types import Bytes, Floats, FloatType
 
-WEIGHTS_TYPES = list(FloatType)
+_IS_EVERY_TYPE_WANTED = bool(os.environ.get("DLLAMA_EVERY_TYPE"))
+_RARE = {FloatType.IQ4NL, FloatType.IQ2XS, FloatType.IQ1S}  # of the steps of others; make soak has them
+WEIGHTS_TYPES = [kind for kind in FloatType if _IS_EVERY_TYPE_WANTED or kind not in _RARE]
 _ALIKE = {FloatType.IQ4NL, FloatType.IQ2XXS, FloatType.IQ2XS, FloatType.IQ3XXS, FloatType.IQ1S}
 _JOINED = {FloatType.Q51, FloatType.Q3K, FloatType.Q5K, FloatType.IQ2S, FloatType.IQ1M}
-_LEFT_OUT = _ALIKE if os.environ.get("DLLAMA_EVERY_TYPE") else _ALIKE | _JOINED
+_LEFT_OUT = _ALIKE if _IS_EVERY_TYPE_WANTED else _ALIKE | _JOINED
 OF_EVERY_CPU = [kind for kind in FloatType if kind not in _LEFT_OUT]
 """What differs from CPU to CPU does so in these: the others are of the same instructions as one of these, or as two of
 them, and take minutes to compile (make soak has them).
