@@ -20,6 +20,8 @@ class Role(StrEnum):
     WEIGHTS = "weights"  # products with weights
     ATTENTION = "attention"
     EXCHANGE = "exchange"  # everything between a rank's own sum and that of all ranks
+    ARRIVING = "arriving"  # rows come out of a message of the stage before
+    LEAVING = "leaving"  # rows go into one for the next stage
     MEMORY = "memory"  # the measurement of the memory's speed
     SMALL = "small"  # all else: norms, RoPE, activations, sums
 
@@ -67,9 +69,24 @@ class Run:
     stamps: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message between stages, at its receiver: of the step with that number, 1 the first. `sent_ns` by the sender's
+    clock; `asked_ns`, from when on it was waited for, by the receiver's, `arrived_ns` itself where it was there before.
+    """
+
+    source: int
+    step: int
+    n_bytes: int
+    sent_ns: int
+    asked_ns: int
+    arrived_ns: int
+
+
 @dataclass(slots=True)
 class Recording:
     """Grows while programs run. Programs may go; what their instructions had to do stays."""
 
     programs: list[Sequence[Work]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)

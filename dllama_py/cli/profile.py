@@ -1,7 +1,8 @@
-"""Mode `profile`: where the time of a token goes, on every node, thread and link, and what would be faster."""
+"""Mode `profile`: where the time of a token goes, on every node, thread, link and stage, and what would be faster."""
 
 import argparse
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,29 @@ from dllama_py.cli.profile_series import profile_nodes
 from dllama_py.cli.profile_tables import show
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import plan_table, say, show_stages
-from dllama_py.cost_model import Network
+from dllama_py.cost_model import Link, Network
 from dllama_py.engine.generate import PromptChunk, generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.errors import UsageError
+from dllama_py.planning.measured_splits import other_split, places_of
 from dllama_py.profiling.clock import read_clocks
-from dllama_py.profiling.picture import picture
-from dllama_py.profiling.report import Report, Session, as_json, bars, report
-from dllama_py.profiling.timeline import RankTimeline, Span, gather
+from dllama_py.profiling.picture import Token, picture
+from dllama_py.profiling.pipeline_report import PipelineFacts, PipelineReport, pipeline_report
+from dllama_py.profiling.report import Session
+from dllama_py.profiling.tensor_report import TensorReport, tensor_report
+from dllama_py.profiling.timeline import Span, cut_steps, gather
 from dllama_py.profiling.trace import trace
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
-from dllama_py.transport.link import measure_network
+from dllama_py.transport.link import measure_network, measure_pairs
 from dllama_py.transport.world import joined_world
 
 EPILOG = """examples:
   python -m dllama_py profile --model model.m
   mpirun -f hostfile -np 4 python -m dllama_py profile --model model.m --trace trace.json --svg token.svg
+  mpirun -f hostfile -np 3 python -m dllama_py profile --topology pipeline --model model.gguf
   python -m dllama_py profile --model model.m --nodes 1,2,4 --hostfile hostfile --svg nodes.svg
 The trace is opened at ui.perfetto.dev; docs/profiling.md says how to read it all."""
 
@@ -58,11 +63,8 @@ def add_options(parser: options.Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.steps < 3:
         raise UsageError(f"--steps {arguments.steps}: expected at least 3, to see what lies between two tokens")
-    if options.engine_settings(arguments).pipeline is not None:
-        raise UsageError(
-            "profile knows the tensor topology; what the hops of a pipeline take, inference and bench tell "
-            "(leave --topology and --stages out)"
-        )
+    if arguments.plan_only:
+        raise UsageError("--plan-only starts nothing that could be profiled; the mode that only plans is plan")
     if arguments.nodes:
         _check_outputs(arguments)
         return profile_nodes(arguments)
@@ -99,30 +101,48 @@ def _read_profile(path: Path) -> dict[str, Any]:
     return profile
 
 
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Between pairs of ranks, for a pipeline, or between the nodes of the tensor topology; neither on one node."""
+
+    pairs: list[list[Link]] | None = None
+    network: Network | None = None
+
+
 def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, Any]]) -> None:
     """All ranks together; the root tells."""
-    recording, spans, orders = Recording(), [], None
-    network = _network(comm)
-    before = read_clocks(comm)
+    recording, spans, engine = Recording(), [], None
     settings, open_model = options.engine_settings(arguments), partial(options.open_model, arguments)
+    links = _links(comm, settings.pipeline is not None and settings.pipeline.n_stages != 1)
+    before = read_clocks(comm)
     with shown_progress() as on_progress:
         watch = Watch(lambda plan: say(plan_table(plan)), on_progress, recording, partial(show_stages, arguments))
         with open_engine(settings, comm, open_model, say, partial(check_room, arguments), watch) as engine:
             if engine is not None:
-                spans, orders = _measure(engine, recording, arguments.prompt_tokens, arguments.steps), engine.orders
+                spans = _measure(engine, recording, arguments.prompt_tokens, arguments.steps)
     after = read_clocks(comm)
-    n_threads = recording.runs[0].stamps.shape[0]
-    own = RankTimeline(comm.hosts[comm.rank], n_threads, recording.programs, recording.runs)
-    ranks = gather(comm, own, before, after)
-    if orders is not None:
+    ranks = gather(comm, recording.runs[0].stamps.shape[0], recording, before, after)
+    if engine is not None:
         one_node_s = next((each["token_ms"] / 1000 for each in beside if each["nodes"] == 1), None)
-        session = Session(orders.config, orders.exchange, ranks, spans, network, after, one_node_s)
-        _tell(report(session), arguments, beside)
+        stages = [stage.ranks for stage in engine.orders.grid(comm.size).stages]
+        session = Session(ranks, spans, stages, after, one_node_s)
+        _tell(_report(session, engine, links), arguments, beside)
 
 
-def _network(comm: Comm) -> Network | None:
-    """None on one node; of a number of nodes that cannot share a model, which the engine will refuse."""
-    return None if comm.size & (comm.size - 1) or comm.size == 1 else measure_network(comm)
+def _links(comm: Comm, is_pipeline: bool) -> _Links:
+    """Nothing of a number of nodes that cannot share a model, which the engine will refuse."""
+    if is_pipeline and comm.size > 1:
+        return _Links(pairs=measure_pairs(comm))
+    return _Links() if comm.size & (comm.size - 1) or comm.size == 1 else _Links(network=measure_network(comm))
+
+
+def _report(session: Session, engine: Engine, links: _Links) -> TensorReport | PipelineReport:
+    """Of a pipeline that is one, by its stages."""
+    orders, plan = engine.orders, engine.plan
+    if plan is None or links.pairs is None:
+        return tensor_report(session, orders.config, orders.exchange, links.network)
+    places = places_of(plan, session.stages)
+    return pipeline_report(session, PipelineFacts(places, links.pairs, orders.activations, partial(other_split, plan)))
 
 
 def _measure(engine: Engine, recording: Recording, n_prompt: int, n_steps: int) -> list[Span]:
@@ -130,30 +150,25 @@ def _measure(engine: Engine, recording: Recording, n_prompt: int, n_steps: int) 
     prompt = some_prompt(engine, n_prompt)
     sequence = warmed_up(engine, prompt, n_steps)
     engine.runner.read_bytes_per_s()
-    return _spans(sequence, recording, prompt, n_steps)
+    return _spans(sequence, len(cut_steps(recording.programs, recording.runs)), prompt, n_steps)
 
 
-def _spans(sequence: CachedSequence, recording: Recording, prompt: list[int], n_steps: int) -> list[Span]:
-    """The steps of one generation, each with the runs that were recorded meanwhile."""
-    spans: list[Span] = []
-    first = len(recording.runs)
-    for event in generate(sequence, prompt, SamplerSettings(), n_steps, ANY_ID):
-        end = len(recording.runs)
-        if end > first:
-            phase = "prefill" if isinstance(event, PromptChunk) else "decode"
-            spans.append(Span(phase, event.cost.n_rows, first, end))
-        first = end
-    return spans
+def _spans(sequence: CachedSequence, n_before: int, prompt: list[int], n_steps: int) -> list[Span]:
+    """The steps of one generation: one a chunk of the prompt, whose last gives the first token, then one a token."""
+    events = list(generate(sequence, prompt, SamplerSettings(), n_steps, ANY_ID))
+    chunks = [event for event in events if isinstance(event, PromptChunk)]
+    steps = [*(("prefill", chunk) for chunk in chunks), *(("decode", token) for token in events[len(chunks) + 1 :])]
+    return [Span(phase, event.cost.n_rows, n_before + number) for number, (phase, event) in enumerate(steps)]
 
 
-def _tell(found: Report, arguments: argparse.Namespace, beside: list[dict[str, Any]]) -> None:
-    session = found.session
+def _tell(found: TensorReport | PipelineReport, arguments: argparse.Namespace, beside: list[dict[str, Any]]) -> None:
+    times, session = found.times, found.times.session
     if arguments.trace:
-        arguments.trace.write_text(json.dumps(trace(session.ranks, session.spans, found.steps)))
+        arguments.trace.write_text(json.dumps(trace(session.ranks, session.spans, times.steps)))
     if arguments.svg:
-        span, step = session.spans[found.typical], found.steps[found.typical]
-        arguments.svg.write_text(picture(session.ranks, span, step, bars(found, beside)))
+        token = Token(session.spans[times.typical], *times.steps[times.typical : times.typical + 2])
+        arguments.svg.write_text(picture(session.ranks, token, found.bars(beside)))
     if arguments.json:
-        print(json.dumps(as_json(found)), flush=True)
+        print(json.dumps(found.as_json()), flush=True)
     else:
         show(found)

@@ -7,13 +7,14 @@ import numpy as np
 from dllama_py.activations import ActivationType
 from dllama_py.blocks import BLOCK
 from dllama_py.engine.pipeline import ANSWER_HEAD, most_words
-from dllama_py.engine.protocol import Words
+from dllama_py.engine.protocol import Message, Words
 from dllama_py.engine.step import Floats
 from dllama_py.kernels.activations import CODINGS, decode_rows, encode_rows
 from dllama_py.kernels.crc32c import crc32c
 from dllama_py.kernels.program import Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model.rank_model import RankModel
+from dllama_py.stamps import Arrival
 from dllama_py.transport.hop import N_BUFFERS, HopReceiver, HopSender
 from dllama_py.transport.hop_header import HopFormat
 from dllama_py.transport.metered import MeteredComm
@@ -49,7 +50,14 @@ class Hops:
 
     def _receiver(self, source: int, form: HopFormat) -> HopReceiver:
         self._ends.append(receiver := HopReceiver(self._world, source, form, crc32c))
+        if self._team.recording is not None:
+            receiver.watch = self._note
         return receiver
+
+    def _note(self, kind: int, arrival: Arrival) -> None:
+        """Writes down when a step came."""
+        if kind in (Message.FORWARD, Message.ANSWER) and self._team.recording is not None:
+            self._team.recording.arrivals.append(arrival)
 
     def onward(self, to: int) -> "RowsOnward":
         """To the leader of the next stage, or an idle rank."""

@@ -80,6 +80,7 @@ class Team:
 
     def __init__(self, n_threads: int, recording: Recording | None = None) -> None:
         self.n_threads = n_threads
+        self.recording = recording
         self._recorder = None if recording is None else Recorder(recording)
         self.seconds = 0.0  # spent in programs so far
         self._words = np.zeros(STATE_BYTES // 8 + 8, np.int64)

@@ -19,7 +19,11 @@ from dllama_py.stamps import UNLIMITED, Role, Work
 Counter = Callable[[], int]
 GROUP = 16  # outputs
 HALF_CACHE = "attention_1"
-CODING = ("encode", "decode", "add_received")  # between the messages of an all-reduce
+ROLES = {
+    **dict.fromkeys(("encode", "decode", "add_received"), Role.EXCHANGE),  # between the messages of an all-reduce
+    "decode_rows": Role.ARRIVING,
+    "encode_rows": Role.LEAVING,
+}
 
 
 def work_of(instructions: Sequence[Instruction]) -> tuple[tuple[Work, ...], tuple[Counter, ...]]:
@@ -40,7 +44,7 @@ def _work(instruction: Instruction, counters: dict[Any, Counter]) -> Work:
         return Work(name, Role.MEMORY, part_bytes=_int(words[ReadStream.N_BYTES]), most_parts=1)
     if name == "swap":
         return _swap(name, words, _number(counters, _last, words[Swap.N_ROWS]))
-    return Work(name, Role.EXCHANGE if name in CODING else Role.SMALL)
+    return Work(name, ROLES.get(name, Role.SMALL))
 
 
 def _product(name: str, words: Sequence[Argument], counter: int) -> Work:

@@ -155,22 +155,22 @@ def _expected_s(measured: Measured, now: Forecast, other: Forecast, single_s: fl
 def _limit(measured: Measured) -> tuple[str, str]:
     n, token_s = len(measured.nodes), measured.token_s
     if measured.network is None:
-        return "computing", f"one node computes {_ms(token_s)} a token; nothing is exchanged"
+        return "computing", f"one node computes {in_ms(token_s)} a token; nothing is exchanged"
     wait_s = _mean(node.wait_s for node in measured.nodes)
     transfer_s = _mean(node.transfer_s for node in measured.nodes)
     if wait_s + transfer_s < LINK_MATTERS * token_s:
-        lost = f"{_ms(wait_s + transfer_s)} of {_ms(token_s)}"
+        lost = f"{in_ms(wait_s + transfer_s)} of {in_ms(token_s)}"
         return "computing", f"computing is the limit: messages and waits between {n} nodes take {lost} a token"
     if wait_s > transfer_s:
-        lost = f"{_ms(wait_s)} of {_ms(token_s)} a token, the messages themselves {_ms(transfer_s)}"
+        lost = f"{in_ms(wait_s)} of {in_ms(token_s)} a token, the messages themselves {in_ms(transfer_s)}"
         return "waiting", f"waiting for each other is the limit: {lost}"
     now = setting(measured, measured.network, n, measured.exchange)
     if transfer_s > UNEXPLAINED * now.sync_s:
-        lost = f"{_ms(transfer_s)} of {_ms(token_s)} a token, where the link needs {_ms(now.sync_s)}"
+        lost = f"{in_ms(transfer_s)} of {in_ms(token_s)} a token, where the link needs {in_ms(now.sync_s)}"
         return "waiting", f"messages come late to busy processors: {lost}; end other programs, use fewer threads"
     parts = (
-        f"{_ms(transfer_s)} of {_ms(token_s)} a token are messages, by the link's own figures {_ms(now.latency_s)} of "
-        f"delay and {_ms(now.wire_s)} of bytes"
+        f"{in_ms(transfer_s)} of {in_ms(token_s)} a token are messages, by the link's own figures "
+        f"{in_ms(now.latency_s)} of delay and {in_ms(now.wire_s)} of bytes"
     )
     if now.latency_s >= now.wire_s:
         return (
@@ -185,7 +185,7 @@ def _on_slow(measured: Measured, rank: int) -> str:
     node = measured.nodes[rank]
     return (
         f"rank {rank} on {node.host} holds the others back: last in {node.times_last} of {measured.n_collectives} "
-        f"all-reduces, they wait {_ms(node.lead_s)} of a {_ms(measured.token_s)} token for it"
+        f"all-reduces, they wait {in_ms(node.lead_s)} of a {in_ms(measured.token_s)} token for it"
     )
 
 
@@ -219,5 +219,5 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
-def _ms(seconds: float) -> str:
+def in_ms(seconds: float) -> str:
     return f"{seconds * 1000:.2f} ms" if seconds < 0.01 else f"{seconds * 1000:.1f} ms"

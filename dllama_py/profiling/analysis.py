@@ -1,8 +1,10 @@
 """From stamps to times: what each node did in a step, each all-reduce, each kind of kernel.
 
-An all-reduce is a run of instructions whose role is to exchange; it stands at the same place in every rank's program.
-A node arrives when it begins the first of them, and is through when it has ended the last. Until the last node has
-arrived the others wait; what then follows is transfer. All times are seconds unless they are named stamps.
+An all-reduce is a run of instructions whose role is to exchange; it stands at the same place in the programs of all
+ranks that share layers. A node arrives when it begins the first of them, and is through when it has ended the last.
+Until the last node has arrived the others wait; what then follows is transfer. Between the stages of a pipeline a node
+waits until the message for it leaves, and its way is transfer (hop_times.py). All times are seconds unless they are
+named stamps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dllama_py.profiling.hop_times import Hop, Pauses, hops_of, pauses_of
 from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.stamps import Role, Run, Work
 
@@ -21,9 +24,11 @@ BARRIERS = "barriers"
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One all-reduce. `arrived_ns`, `through_ns`, `sent_bytes`: of each rank; `number`: within its step."""
+    """One all-reduce among `ranks`. `arrived_ns`, `through_ns`, `sent_bytes`: of each of them; `number`: within its
+    step."""
 
     number: int
+    ranks: range
     sent_bytes: tuple[int, ...]
     arrived_ns: tuple[int, ...]
     through_ns: tuple[int, ...]
@@ -31,7 +36,7 @@ class Collective:
     @property
     def order(self) -> tuple[int, ...]:
         """Ranks as they arrived."""
-        return tuple(sorted(range(len(self.arrived_ns)), key=self.arrived_ns.__getitem__))
+        return tuple(sorted(self.ranks, key=lambda rank: self.arrived_ns[rank - self.ranks.start]))
 
     @property
     def last(self) -> int:
@@ -41,7 +46,8 @@ class Collective:
     @property
     def lead_s(self) -> float:
         """How much sooner all would have been there but for the last."""
-        return (self.arrived_ns[self.last] - self.arrived_ns[self.order[-2]]) * S
+        *_, before, last = sorted(self.arrived_ns)
+        return (last - before) * S
 
     @property
     def waits_s(self) -> tuple[float, ...]:
@@ -52,6 +58,11 @@ class Collective:
     def transfers_s(self) -> tuple[float, ...]:
         """Of each rank, from then on."""
         return tuple(max(own - max(self.arrived_ns), 0) * S for own in self.through_ns)
+
+    def pauses(self, rank: int) -> Pauses:
+        """Of one of its ranks."""
+        own = rank - self.ranks.start
+        return Pauses(self.waits_s[own], self.transfers_s[own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +84,47 @@ class StepTimes:
     seconds: float
     nodes: tuple[NodeTimes, ...]
     collectives: tuple[Collective, ...]
+    hops: tuple[Hop, ...]
 
 
-def step_times(ranks: Sequence[RankTimeline], spans: Sequence[Span]) -> list[StepTimes]:
-    """Of every span; the last one ends with its last program."""
+def step_times(ranks: Sequence[RankTimeline], spans: Sequence[Span], stages: Sequence[range]) -> list[StepTimes]:
+    """Of every span; the last one ends with what the root computes or is answered last. `stages`: ranks that share
+    layers, in the order of these; all of them where there is one.
+    """
     borders = [first_stamp(ranks, span) for span in spans]
-    borders.append(int(ranks[0].runs[spans[-1].end - 1].stamps.max()))
+    borders.append(_last_stamp(ranks, spans[-1]))
     return [
-        _step(ranks, span, (following - begun) * S)
+        _step(ranks, span, stages, borders[0], (following - begun) * S)
         for span, begun, following in zip(spans, borders[:-1], borders[1:], strict=True)
     ]
 
 
 def first_stamp(ranks: Sequence[RankTimeline], span: Span) -> int:
     """When the root began a step."""
-    return int(ranks[0].runs[span.first].stamps.min())
+    return int(ranks[0].runs_of(span)[0].stamps.min())
 
 
-def _step(ranks: Sequence[RankTimeline], span: Span, seconds: float) -> StepTimes:
-    collectives = tuple(_collectives(ranks, span))
-    in_programs_s = [sum(program_s(run) for run in rank.runs[span.first : span.end]) for rank in ranks]
+def _last_stamp(ranks: Sequence[RankTimeline], span: Span) -> int:
+    answered = [hop.arrived_ns for hop in hops_of(ranks, span, 0) if hop.receiver == 0]
+    return max(int(ranks[0].runs_of(span)[-1].stamps.max()), *answered, 0)
+
+
+def _step(
+    ranks: Sequence[RankTimeline], span: Span, stages: Sequence[range], begun_ns: int, seconds: float
+) -> StepTimes:
+    collectives = tuple(each for stage in stages if len(stage) > 1 for each in _collectives(ranks, stage, span))
+    hops = tuple(hops_of(ranks, span, begun_ns))
+    between = pauses_of(ranks, span, stages, hops, begun_ns)
     nodes = []
-    for number, whole_s in enumerate(in_programs_s):
-        wait_s = sum(each.waits_s[number] for each in collectives)
-        transfer_s = sum(each.transfers_s[number] for each in collectives)
-        nodes.append(NodeTimes(whole_s - wait_s - transfer_s, wait_s, transfer_s, max(seconds - whole_s, 0.0)))
-    return StepTimes(span.phase, span.n_rows, seconds, tuple(nodes), collectives)
+    for number, rank in enumerate(ranks):
+        in_programs_s = sum(program_s(run) for run in rank.runs_of(span))
+        inside = [each.pauses(number) for each in collectives if number in each.ranks]
+        in_sums_s = sum(each.wait_s + each.transfer_s for each in inside)
+        wait_s = between[number].wait_s + sum(each.wait_s for each in inside)
+        transfer_s = between[number].transfer_s + sum(each.transfer_s for each in inside)
+        compute_s = in_programs_s - in_sums_s
+        nodes.append(NodeTimes(compute_s, wait_s, transfer_s, max(seconds - compute_s - wait_s - transfer_s, 0.0)))
+    return StepTimes(span.phase, span.n_rows, seconds, tuple(nodes), collectives, hops)
 
 
 def program_s(run: Run) -> float:
@@ -106,20 +132,27 @@ def program_s(run: Run) -> float:
     return float(run.stamps.max() - run.stamps.min()) * S
 
 
-def _collectives(ranks: Sequence[RankTimeline], span: Span) -> Iterator[Collective]:
+def _collectives(ranks: Sequence[RankTimeline], stage: range, span: Span) -> Iterator[Collective]:
     number = 0
-    for runs in zip(*(rank.runs[span.first : span.end] for rank in ranks), strict=True):
-        for places in exchanges(ranks[0].works(runs[0])):
+    sharing = [ranks[rank] for rank in stage]
+    for runs in zip(*(_of_layers(rank, span) for rank in sharing), strict=True):
+        for places in exchanges(sharing[0].works(runs[0])):
             yield Collective(
                 number,
+                stage,
                 tuple(
                     sum(work.bytes_sent(run.counts) for work in rank.works(run)[places])
-                    for rank, run in zip(ranks, runs, strict=True)
+                    for rank, run in zip(sharing, runs, strict=True)
                 ),
                 tuple(int(run.stamps[0, places.start, 0]) for run in runs),
                 tuple(int(run.stamps[:, places.stop - 1, 1].max()) for run in runs),
             )
             number += 1
+
+
+def _of_layers(rank: RankTimeline, span: Span) -> list[Run]:
+    """Without what brings rows and takes them away, which the first rank of a stage does alone."""
+    return [run for run in rank.runs_of(span) if rank.works(run)[0].role not in (Role.ARRIVING, Role.LEAVING)]
 
 
 def exchanges(works: Sequence[Work]) -> Iterator[slice]:
@@ -149,7 +182,7 @@ def kernel_times(rank: RankTimeline, spans: Sequence[Span]) -> list[KernelTimes]
     """The longest first. The last entry, BARRIERS, is how long threads waited for each other, exchanges apart."""
     found: dict[str, KernelTimes] = {}
     idle_s = 0.0
-    for run in (run for span in spans for run in rank.runs[span.first : span.end]):
+    for run in (run for span in spans for run in rank.runs_of(span)):
         took = (run.stamps[..., 1] - run.stamps[..., 0]).mean(axis=0) * S  # [instructions]
         for work, busy_s in zip(rank.works(run), took.tolist(), strict=True):
             if work.role is not Role.EXCHANGE:

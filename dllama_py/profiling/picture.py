@@ -25,7 +25,7 @@ MEANINGS = {
     "weights": "products with weights",
     "attention": "attention",
     "small": "other kernels",
-    "wait": "waiting for the last node",
+    "wait": "waiting for others",
     "transfer": "messages",
     "between programs": "between programs",
 }
@@ -54,8 +54,18 @@ class Bar:
         ]
 
 
-def picture(ranks: Sequence[RankTimeline], span: Span, step: StepTimes, bars: Sequence[Bar]) -> str:
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The step that is drawn, with the beginning of the next one, for which some wait already."""
+
+    span: Span
+    step: StepTimes
+    following: StepTimes
+
+
+def picture(ranks: Sequence[RankTimeline], token: Token, bars: Sequence[Bar]) -> str:
     """The whole SVG: the step's timeline above, the bars below."""
+    step = token.step
     lanes = [(rank, thread) for rank, timeline in enumerate(ranks) for thread in range(timeline.n_threads)]
     chart_top = TOP + len(lanes) * (LANE + GAP) + 60
     height = chart_top + 40 + len(bars) * (BAR + BAR_GAP) + 20
@@ -63,11 +73,7 @@ def picture(ranks: Sequence[RankTimeline], span: Span, step: StepTimes, bars: Se
     body = [
         _text(LEFT, 26, title, "font-weight='bold'"),
         *_legend(),
-        *(
-            line
-            for number, lane in enumerate(lanes)
-            for line in _lane(ranks, span, step, lane, TOP + number * (LANE + GAP))
-        ),
+        *(line for number, lane in enumerate(lanes) for line in _lane(ranks, token, lane, TOP + number * (LANE + GAP))),
         *_axis(step.seconds, TOP, chart_top - 50),
         *_chart(bars, chart_top),
     ]
@@ -83,28 +89,44 @@ def _legend() -> Iterator[str]:
         x += 40 + 7 * len(MEANINGS[name])
 
 
-def _lane(ranks: Sequence[RankTimeline], span: Span, step: StepTimes, lane: tuple[int, int], y: int) -> Iterator[str]:
+def _lane(ranks: Sequence[RankTimeline], token: Token, lane: tuple[int, int], y: int) -> Iterator[str]:
     """What a thread does, and on the first of a rank the waits and messages."""
     rank, thread = lane
-    zero, per_ns = first_stamp(ranks, span), (WIDTH - LEFT - RIGHT) / (step.seconds * 1e9)
+    zero, length_ns = first_stamp(ranks, token.span), round(token.step.seconds * 1e9)
+    per_ns = (WIDTH - LEFT - RIGHT) / length_ns
     host = f" ({ranks[rank].host})" if thread == 0 and len(ranks) > 1 else ""
     yield _text(LEFT - 8, y + 20, f"rank {rank}{host}, thread {thread}"[-28:], "text-anchor='end'")
     yield _rect(LEFT, y, WIDTH - LEFT - RIGHT, LANE, COLOURS["between programs"])
     pieces: list[tuple[int, int, str]] = []
-    for run in ranks[rank].runs[span.first : span.end]:
+    for run in ranks[rank].runs_of(token.span):
         pieces.append((int(run.stamps.min()), int(run.stamps.max()), "white"))
         pieces += _kernels(ranks[rank], run, thread)
-    for each in step.collectives if thread == 0 else ():
-        arrived, last, through = each.arrived_ns[rank], max(each.arrived_ns), each.through_ns[rank]
-        pieces += [(arrived, last, COLOURS["wait"]), (last, through, COLOURS["transfer"])]
+    pieces += _pauses(token, rank) if thread == 0 else ()
     for begun, ended, colour in _flowing(pieces, FINEST / per_ns):
-        yield _rect(LEFT + (begun - zero) * per_ns, y, (ended - begun) * per_ns, LANE, colour)
+        begun, ended = max(begun, zero), min(ended, zero + length_ns)
+        if begun < ended:
+            yield _rect(LEFT + (begun - zero) * per_ns, y, (ended - begun) * per_ns, LANE, colour)
+
+
+def _pauses(token: Token, rank: int) -> Iterator[tuple[int, int, str]]:
+    """Of all-reduces, and of messages from another stage."""
+    marks = []
+    for each in token.step.collectives:
+        if rank in each.ranks:
+            own = rank - each.ranks.start
+            marks.append((each.arrived_ns[own], max(each.arrived_ns), each.through_ns[own]))
+    for hop in (*token.step.hops, *token.following.hops):
+        if hop.receiver == rank:
+            marks.append((hop.asked_ns, max(hop.sent_ns, hop.asked_ns), hop.arrived_ns))
+    for asked, sent, through in marks:
+        yield asked, sent, COLOURS["wait"]
+        yield sent, through, COLOURS["transfer"]
 
 
 def _kernels(timeline: RankTimeline, run: Run, thread: int) -> Iterator[tuple[int, int, str]]:
     for work, (begun, ended) in zip(timeline.works(run), run.stamps[thread].tolist(), strict=True):
         if work.role is not Role.EXCHANGE:
-            yield begun, ended, COLOURS[work.role]
+            yield begun, ended, COLOURS.get(work.role, COLOURS["small"])
 
 
 def _flowing(pieces: Iterable[tuple[int, int, str]], finest: float) -> list[tuple[int, int, str]]:
@@ -134,7 +156,7 @@ def _chart(bars: Sequence[Bar], top: int) -> Iterator[str]:
     yield _text(
         LEFT,
         top + 10,
-        "A token on other numbers of nodes (pale: forecast), and the part between the nodes",
+        "A token in other settings (pale: forecast), and the part between the nodes",
         "font-weight='bold'",
     )
     for number, bar in enumerate(bars):

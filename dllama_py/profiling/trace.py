@@ -1,13 +1,14 @@
 """A trace that Perfetto (ui.perfetto.dev) and chrome://tracing open: a process a rank, a track a thread.
 
 Chrome's trace event format: complete events ("X") with microseconds. A track more for each rank has its all-reduces,
-cut in waiting and transfer; a process more has the steps.
+one more the messages to it from another stage, both cut in waiting and transfer; a process more has the steps.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dllama_py.profiling.analysis import StepTimes, first_stamp
+from dllama_py.profiling.hop_times import Pauses
 from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.stamps import Run, Work
 
@@ -19,18 +20,21 @@ def trace(ranks: Sequence[RankTimeline], spans: Sequence[Span], steps: Sequence[
     """To be written as JSON; times count from the first step's beginning."""
     zero = first_stamp(ranks, spans[0])
     events: list[Event] = [_name("process_name", len(ranks), "steps")]
+    n_threads = [rank.n_threads for rank in ranks]
+    has_hops = any(step.hops for step in steps)
     for number, rank in enumerate(ranks):
         events.append(_name("process_name", number, f"rank {number} on {rank.host}"))
-        names = [*(f"thread {thread}" for thread in range(rank.n_threads)), "all-reduces"]
+        names = [*(f"thread {thread}" for thread in range(rank.n_threads)), "all-reduces", *["hops"] * has_hops]
         events += [_name("thread_name", number, name, track) for track, name in enumerate(names)]
         for span in spans:
-            for run in rank.runs[span.first : span.end]:
+            for run in rank.runs_of(span):
                 events += _run(number, rank.works(run), run, zero)
     for number, (span, step) in enumerate(zip(spans, steps, strict=True)):
         began = (first_stamp(ranks, span) - zero) * US
         title = f"{step.phase} {number}"
         events.append(_event(title, step.phase, (len(ranks), 0), began, step.seconds * 1e6, {"rows": step.n_rows}))
-        events += _collectives(step, [rank.n_threads for rank in ranks], zero)
+        events += _collectives(step, n_threads, zero)
+        events += _hops(step, n_threads, zero)
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
@@ -43,13 +47,25 @@ def _run(rank: int, works: Sequence[Work], run: Run, zero: int) -> Iterator[Even
 
 def _collectives(step: StepTimes, n_threads: Sequence[int], zero: int) -> Iterator[Event]:
     for each in step.collectives:
-        for rank, (arrived, wait_s, transfer_s) in enumerate(
-            zip(each.arrived_ns, each.waits_s, each.transfers_s, strict=True)
-        ):
-            facts = {"number": each.number, "sent_bytes": each.sent_bytes[rank], "order": each.order, "last": each.last}
-            began, wait_us, track = (arrived - zero) * US, wait_s * 1e6, (rank, n_threads[rank])
-            yield _event("wait", "exchange", track, began, wait_us, facts)
-            yield _event("transfer", "exchange", track, began + wait_us, transfer_s * 1e6, facts)
+        for rank, arrived, sent_bytes in zip(each.ranks, each.arrived_ns, each.sent_bytes, strict=True):
+            facts = {"number": each.number, "sent_bytes": sent_bytes, "order": each.order, "last": each.last}
+            pauses = each.pauses(rank)
+            yield from _pauses("exchange", (rank, n_threads[rank]), (arrived - zero) * US, pauses, facts)
+
+
+def _hops(step: StepTimes, n_threads: Sequence[int], zero: int) -> Iterator[Event]:
+    for hop in step.hops:
+        facts = {"from": hop.sender, "bytes": hop.n_bytes, "us": round(1e6 * hop.seconds, 3)}
+        pauses = Pauses(hop.wait_s, hop.transfer_s)
+        yield from _pauses(
+            "hop", (hop.receiver, n_threads[hop.receiver] + 1), (hop.asked_ns - zero) * US, pauses, facts
+        )
+
+
+def _pauses(category: str, track: tuple[int, int], began: float, pauses: Pauses, facts: Event) -> Iterator[Event]:
+    wait_us = pauses.wait_s * 1e6
+    yield _event("wait", category, track, began, wait_us, facts)
+    yield _event("transfer", category, track, began + wait_us, pauses.transfer_s * 1e6, facts)
 
 
 def _event(name: str, category: str, track: tuple[int, int], began: float, duration: float, facts: Event) -> Event:

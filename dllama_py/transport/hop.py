@@ -7,13 +7,14 @@ which compiled code writes and reads at the addresses given here.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.errors import ClusterError
+from dllama_py.stamps import Arrival
 from dllama_py.transport.comm import Comm, Request
 from dllama_py.transport.hop_header import HEADER_BYTES, Checksum, DamagedMessage, HopFormat, HopHeader, read_header
 
@@ -119,7 +120,7 @@ class HopSender:
 
 class HopReceiver:
     """The end where messages come. `place`: int64 [1], the address of the rows of the last one. `clock_offset_ns`: what
-    the sender's clock shows more than this rank's."""
+    the sender's clock shows more than this rank's. `watch`: is told the kind of every message, and when it came."""
 
     def __init__(
         self, comm: Comm, source: int, form: HopFormat, checksum: Checksum, n_buffers: int = N_BUFFERS
@@ -129,6 +130,7 @@ class HopReceiver:
         self.place = np.zeros(1, np.int64)
         self.traffic = HopTraffic()
         self.clock_offset_ns = 0
+        self.watch: Callable[[int, Arrival], None] | None = None
         for room in self._rooms:
             self._expect(room)
 
@@ -180,6 +182,9 @@ class HopReceiver:
             traffic.wait_s += 1e-9 * (arrived_ns - waited_from_ns)
             traffic.transfer_s += 1e-9 * (arrived_ns + self.clock_offset_ns - header.sent_ns)
             traffic.n_timed += 1
+        if self.watch is not None:
+            asked_ns, n_bytes = waited_from_ns or arrived_ns, HEADER_BYTES + header.payload_bytes
+            self.watch(header.kind, Arrival(self._source, header.step, n_bytes, header.sent_ns, asked_ns, arrived_ns))
 
     def close(self) -> None:
         """Waits for no further message."""

@@ -85,6 +85,23 @@ def test_two_nodes(model: str, tmp_path: Path) -> None:
     assert pids == {0, 1, 2}
 
 
+def test_stages_of_a_pipeline(model: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    words = ["profile", "--json", "--model", model, *STEPS, "--topology", "pipeline", "--trace", str(trace)]
+    found = answer_of(Job(Placement(2), [*words, "--split", "1,1"]))
+    assert found.keys() == KEYS - {"links", "forecasts"} | {"stages", "hops"}
+    assert (found["exchange"], found["collectives"]) == ("stages, f32", [])
+    assert [(stage["ranks"], stage["layers"]) for stage in found["stages"]] == [([0], [0, 0]), ([1], [1, 1])]
+    assert found["stages"][0]["head_ms"] == 0 < found["stages"][1]["head_ms"]
+    assert [(hop["from"], hop["to"]) for hop in found["hops"]] == [(0, 1), (1, 0)]
+    assert all(0 <= hop["ms"] <= hop["longest_ms"] for hop in found["hops"])
+    parts = sum(sum(stage[key] for key in ("layers_ms", "head_ms", "beside_ms")) for stage in found["stages"])
+    assert parts + sum(hop["ms"] for hop in found["hops"]) == pytest.approx(found["token_ms"])
+    assert found["advice"]["sentence"].startswith("Stage ")
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["pid"] for event in events if event.get("cat") == "hop"} == {0, 1}
+
+
 def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "--model", model, *STEPS]) == 0
     out = capsys.readouterr().out
@@ -114,7 +131,7 @@ def test_node_counts_one_after_the_other(model: str, tmp_path: Path, capsys: pyt
         (["--svg", "no/folder/x.svg"], ["--svg no/folder/x.svg", "No such file", "can be written"]),
         (["--nodes", "1", "--trace", "/"], ["--trace /", "directory"]),
         (["--nodes", "5"], ["--nodes 5"]),
-        (["--topology", "pipeline"], ["knows the tensor topology", "--stages"]),
+        (["--topology", "pipeline", "--plan-only"], ["--plan-only", "plan"]),
     ],
 )
 def test_what_cannot_be_profiled(

@@ -31,5 +31,5 @@ def two_ranks() -> tuple[list[RankTimeline], list[Span]]:
         run([(10, 800), (800, 890), (890, 930), (930, 990)]),
         run([(2000, 2400), (2500, 2610), (2610, 2650), (2650, 2710)]),
     ]
-    spans = [Span("decode", 1, 0, 1), Span("decode", 1, 1, 2)]
+    spans = [Span("decode", 1, 0), Span("decode", 1, 1)]
     return [RankTimeline("a", 2, [PROGRAM], first), RankTimeline("b", 1, [PROGRAM], second)], spans

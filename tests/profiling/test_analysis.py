@@ -15,7 +15,7 @@ def us(*values: float) -> tuple[float, ...]:
 
 
 def test_who_came_last_and_what_the_others_waited() -> None:
-    first, second = step_times(*two_ranks())
+    first, second = step_times(*two_ranks(), [range(2)])
     (each,) = first.collectives
     assert (each.order, each.last, each.sent_bytes) == ((0, 1), 1, (2304, 2304))
     assert each.waits_s == us(300, 0)
@@ -28,7 +28,7 @@ def test_who_came_last_and_what_the_others_waited() -> None:
 
 
 def test_a_step_is_computing_waiting_transfer_and_what_lies_between_programs() -> None:
-    first, second = step_times(*two_ranks())
+    first, second = step_times(*two_ranks(), [range(2)])
     assert first.seconds == pytest.approx(2000e-6)  # to the beginning of the next
     assert second.seconds == pytest.approx(700e-6)  # the last ends with its program
     a, b = first.nodes
@@ -41,7 +41,7 @@ def test_a_node_that_is_through_before_the_last_began_by_the_clocks_has_no_trans
         RankTimeline("a", 1, [(SWAP, NORM)], [run([(0, 10), (10, 20)])]),
         RankTimeline("b", 1, [(SWAP, NORM)], [run([(12, 15), (15, 20)])]),
     ]
-    (step,) = step_times(ranks, [Span("decode", 1, 0, 1)])
+    (step,) = step_times(ranks, [Span("decode", 1, 0)], [range(2)])
     assert step.collectives[0].transfers_s == us(0, 3)
 
 
@@ -76,5 +76,5 @@ def test_speed_of_memory_is_the_best_try_of_each_rank() -> None:
 
 
 def test_stamps_that_numpy_made_become_plain_numbers() -> None:
-    (step, _) = step_times(*two_ranks())
+    (step, _) = step_times(*two_ranks(), [range(2)])
     assert not any(isinstance(value, np.generic) for value in (*step.collectives[0].arrived_ns, step.seconds))

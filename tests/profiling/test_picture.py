@@ -2,7 +2,7 @@
 import xml.etree.ElementTree as ElementTree
 
 from dllama_py.profiling.analysis import step_times
-from dllama_py.profiling.picture import COLOURS, Bar, picture
+from dllama_py.profiling.picture import COLOURS, Bar, Token, picture
 from tests.profiling.sessions import two_ranks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -10,9 +10,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_a_token_and_the_bars() -> None:
     ranks, spans = two_ranks()
-    step = step_times(ranks, spans)[0]
+    token = Token(spans[0], *step_times(ranks, spans, [range(2)]))
     bars = [Bar("2 nodes, f32", 0.001, 0.0005, 0.0005, 0.001, False), Bar("1 node <alone>", 0.0045, 0, 0, 0, True)]
-    root = ElementTree.fromstring(picture(ranks, spans[0], step, bars))
+    root = ElementTree.fromstring(picture(ranks, token, bars))
     words = [text.text for text in root.iter(f"{SVG}text")]
     assert [word for word in words if word and "rank" in word] == [
         "rank 0 (a), thread 0",

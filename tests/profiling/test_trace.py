@@ -10,7 +10,7 @@ from tests.profiling.sessions import two_ranks
 
 def test_every_event_has_what_the_format_asks_for() -> None:
     ranks, spans = two_ranks()
-    read = json.loads(json.dumps(trace(ranks, spans, step_times(ranks, spans))))
+    read = json.loads(json.dumps(trace(ranks, spans, step_times(ranks, spans, [range(2)]))))
     named = [event for event in read["traceEvents"] if event["ph"] == "M"]
     timed = [event for event in read["traceEvents"] if event["ph"] == "X"]
     assert len(named) + len(timed) == len(read["traceEvents"])
@@ -31,7 +31,7 @@ def test_every_event_has_what_the_format_asks_for() -> None:
 
 def test_times_count_in_microseconds_from_the_first_step() -> None:
     ranks, spans = two_ranks()
-    events = trace(ranks, spans, step_times(ranks, spans))["traceEvents"]
+    events = trace(ranks, spans, step_times(ranks, spans, [range(2)]))["traceEvents"]
     first = next(event for event in events if event["name"] == "matmul_q40" and event["pid"] == 1)
     assert (first["ts"], first["dur"], first["args"]) == (10, 790, {"bytes": 1_000_000})
     steps = [event for event in events if event.get("cat") == "decode"]

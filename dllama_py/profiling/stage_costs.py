@@ -1,0 +1,167 @@
+"""What each stage of a pipeline and each hop between them takes of a token, from stamps.
+
+A token's time is the sum of both: a stage has it from the arrival of a message until the next one leaves, the first
+stage from its program's beginning on and again from the last answer to the next token.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dllama_py.cost_model import Link
+from dllama_py.profiling.analysis import StepTimes, first_stamp, program_s
+from dllama_py.profiling.hop_times import Hop
+from dllama_py.profiling.timeline import RankTimeline, Span
+from dllama_py.stamps import Role, Run
+
+S = 1e-9
+HEAD_BEGINS = "copy_rows"  # the rows whose logits are wanted
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlace:
+    """`most_layers`: that its memory has room for."""
+
+    ranks: range
+    layers: range
+    most_layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """Of a token, on average: `layers_s`, `sums_s` of it in the all-reduces of ranks that share them, on the last stage
+    the head's `head_s`, and `beside_s`, all else that is done between a message and the next. `chunk_s`: of the layers
+    for the largest chunk of the prompt.
+    """
+
+    place: StagePlace
+    host: str
+    layers_s: float
+    sums_s: float
+    head_s: float
+    beside_s: float
+    chunk_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.layers_s + self.head_s + self.beside_s
+
+    @property
+    def layer_s(self) -> float:
+        """Infinite for one that has none, since nobody knows."""
+        return self.layers_s / len(self.place.layers) if self.place.layers else float("inf")
+
+    @property
+    def alone_layer_s(self) -> float:
+        """Of one of its ranks alone."""
+        if not self.place.layers:
+            return float("inf")
+        return (self.layers_s - self.sums_s) * len(self.place.ranks) / len(self.place.layers)
+
+    @property
+    def chunk_layer_s(self) -> float:
+        return self.chunk_s / len(self.place.layers) if self.place.layers else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class HopCost:
+    """Of the messages of decoded tokens from one rank to another: mean bytes, times of those that were awaited, when
+    they came, counted from the beginning of their step; `link`: what was measured of it before.
+    """
+
+    sender: int
+    receiver: int
+    n_bytes: float
+    seconds: float
+    longest_s: float
+    arrival_s: float
+    link: Link
+
+    @property
+    def wire_s(self) -> float:
+        """That the bytes need."""
+        return self.n_bytes / self.link.bytes_per_s
+
+    @property
+    def needed_s(self) -> float:
+        """By the link's own figures."""
+        return self.link.latency_s + self.wire_s
+
+
+def stage_costs(
+    ranks: Sequence[RankTimeline], spans: Sequence[Span], steps: Sequence[StepTimes], places: Sequence[StagePlace]
+) -> tuple[StageCost, ...]:
+    """Of every stage. `steps`: those of `spans`, of which the last tells nothing, as none follows it."""
+    decoding = [number for number, span in enumerate(spans[:-1]) if span.phase == "decode"]
+    widest = max(span.n_rows for span in spans)
+    chunks = [span for span in spans if span.n_rows == widest]
+    begun = [first_stamp(ranks, span) for span in spans]
+    costs = []
+    for place in places:
+        leader = ranks[place.ranks.start]
+        parts = [_layers_and_head(leader, spans[number]) for number in decoding]
+        layers_s, head_s = (_mean(part[i] for part in parts) for i in range(2))
+        held_s = _mean(
+            _held_ns(place.ranks.start, steps[number].hops, begun[number], begun[number + 1]) * S for number in decoding
+        )
+        chunk_s = _mean(_layers_and_head(leader, span)[0] for span in chunks)
+        beside_s, sums_s = max(held_s - layers_s - head_s, 0.0), _mean(_sums_s(place, steps[i]) for i in decoding)
+        costs.append(StageCost(place, leader.host, layers_s, sums_s, head_s, beside_s, chunk_s))
+    return tuple(costs)
+
+
+def _sums_s(place: StagePlace, step: StepTimes) -> float:
+    pauses = [each.pauses(place.ranks.start) for each in step.collectives if each.ranks == place.ranks]
+    return sum(each.wait_s + each.transfer_s for each in pauses)
+
+
+def hop_costs(steps: Sequence[tuple[StepTimes, int]], links: Sequence[Sequence[Link]]) -> tuple[HopCost, ...]:
+    """Of decode steps, each with the stamp of its beginning, in the order of the stages; `links` [rank][other]."""
+    same: dict[tuple[int, int], list[tuple[Hop, int]]] = {}
+    for step, begun_ns in steps:
+        for hop in step.hops:
+            same.setdefault((hop.sender, hop.receiver), []).append((hop, begun_ns))
+    return tuple(_hop_cost(found, links[sender][receiver]) for (sender, receiver), found in same.items())
+
+
+def _hop_cost(found: Sequence[tuple[Hop, int]], link: Link) -> HopCost:
+    awaited = [hop.seconds for hop, _ in found if hop.was_awaited] or [0.0]
+    first = found[0][0]
+    return HopCost(
+        first.sender,
+        first.receiver,
+        _mean(hop.n_bytes for hop, _ in found),
+        _mean(awaited),
+        max(awaited),
+        _mean((hop.arrived_ns - begun_ns) * S for hop, begun_ns in found),
+        link,
+    )
+
+
+def _held_ns(leader: int, hops: Sequence[Hop], begun_ns: int, next_ns: int) -> int:
+    """How long a stage has a step in its hands."""
+    came_ns = next((hop.arrived_ns for hop in hops if hop.receiver == leader), begun_ns)
+    left_ns = next((hop.sent_ns for hop in hops if hop.sender == leader), came_ns)
+    return left_ns - begun_ns + next_ns - came_ns if leader == 0 else left_ns - came_ns
+
+
+def _layers_and_head(leader: RankTimeline, span: Span) -> tuple[float, float]:
+    layers_s = head_s = 0.0
+    for run in leader.runs_of(span):
+        works = leader.works(run)
+        if works[0].role not in (Role.ARRIVING, Role.LEAVING):
+            own_s = _head_s([work.kernel for work in works], run)
+            head_s += own_s
+            layers_s += program_s(run) - own_s
+    return layers_s, head_s
+
+
+def _head_s(kernels: Sequence[str], run: Run) -> float:
+    """0 where the program has none."""
+    if HEAD_BEGINS not in kernels:
+        return 0.0
+    return float(run.stamps.max() - run.stamps[:, kernels.index(HEAD_BEGINS), 0].min()) * S
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / max(len(found), 1)
