@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dllama_py.engine.generate import PromptChunk, Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating
+from dllama_py.engine.token_loop import PromptChunk, Token
 from dllama_py.text.stops import StopWatcher
 from dllama_py.text.stream import StreamDecoder
 

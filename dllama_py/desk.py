@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dllama_py.completion import Event, Request, Spelling
-from dllama_py.engine.generate import Loop, PromptChunk, Token, token_loop
 from dllama_py.engine.runner import Runner
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.together import Together
+from dllama_py.engine.token_loop import Loop, PromptChunk, Token, token_loop
 from dllama_py.errors import UsageError
 
 

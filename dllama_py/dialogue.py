@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from dllama_py.completion import Event, Finish, Piece, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
-from dllama_py.engine.sequence import CachedSequence, Steps
+from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating
+from dllama_py.engine.step import Steps
 from dllama_py.errors import UsageError
 from dllama_py.prompting import Text
 from dllama_py.text.thinking import CLOSE, OPEN, ThoughtSplitter

@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from dllama_py.engine.chain import Chain
 from dllama_py.engine.follower import serve
 from dllama_py.engine.hops import Hops
-from dllama_py.engine.pipeline import Chain, lead
+from dllama_py.engine.leader import Ways, lead
+from dllama_py.engine.pipeline import steps_in_flight
+from dllama_py.engine.recalls import RecallReceiver, RecallSender
 from dllama_py.engine.runner import Runner
 from dllama_py.engine.stage import Stage
 from dllama_py.formats.checkpoint import Checkpoint, Embedding
@@ -14,6 +17,7 @@ from dllama_py.loading import LoadedRank
 from dllama_py.orders import Orders
 from dllama_py.sharding.grid import Grid
 from dllama_py.sharding.plan import Shard
+from dllama_py.transport.comm import Comm
 from dllama_py.transport.metered import MeteredComm
 
 
@@ -29,7 +33,8 @@ def take_role(
     """At the root a Runner, which is stopped in the end; on the others None, once it was."""
     world.barrier()  # whoever is still loading is not missed; from here on leaders miss each other
     grid = orders.grid(world.size)
-    n_kept = len(grid.stages) - 1  # steps that overtake an answer on its way
+    n_kept = steps_in_flight(len(grid.stages)) - 1  # steps that overtake an answer on its way
+    past = world.part(range(world.size)) if n_kept else world  # the chain
     if rank.comm.rank:
         serve(rank.model, world, rank.comm, shards[world.rank], n_kept)
         yield None
@@ -37,10 +42,10 @@ def take_role(
     stage = Stage(rank.model, rank.comm, [shards[other] for other in grid.ranks_with(world.rank)], n_kept)
     hops = Hops(world, team, rank.model, orders.activations, len(grid.stages), len(grid.stages[-1].ranks))
     if checkpoint is None:
-        _lead(stage, world, grid, hops)
+        _lead(stage, world, grid, hops, past)
         yield None
     else:
-        chain = _chain(grid, hops) if len(grid.stages) > 1 else None
+        chain = _chain(grid, hops, past) if len(grid.stages) > 1 else None
         idle = [hops.onward(other) for other in grid.idle]
         runner = Runner(stage, world, Embedding(checkpoint).rows, chain, idle)
         yield runner
@@ -54,20 +59,23 @@ def run_alone(rank: LoadedRank, checkpoint: Checkpoint) -> Runner:
     return Runner(stage, rank.comm, Embedding(checkpoint).rows, None, ())
 
 
-def _chain(grid: Grid, hops: Hops) -> Chain:
+def _chain(grid: Grid, hops: Hops, past: Comm) -> Chain:
     """The stages behind the root's."""
+    _, second, *_ = grid.stages
     last = grid.stages[-1]
-    return Chain(hops.onward(grid.stages[1].leader), hops.answers(last.leader), len(grid.stages), len(last.ranks))
+    recalling = RecallSender(past, [stage.leader for stage in grid.stages[1:]])
+    return Chain(hops.onward(second.leader), hops.answers(last.leader), recalling, len(grid.stages), len(last.ranks))
 
 
-def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops) -> None:
+def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops, past: Comm) -> None:
     """An idle rank hears the root alone."""
     number = grid.number_of(world.rank)
     if number is None:
-        lead(stage, world, hops.arriving(0), None, None)
+        lead(stage, world, Ways(hops.arriving(0)))
         return
     arriving = hops.arriving(grid.stages[number - 1].leader)
-    if number == len(grid.stages) - 1:
-        lead(stage, world, arriving, None, hops.answering(0))
-    else:
-        lead(stage, world, arriving, hops.onward(grid.stages[number + 1].leader), None)
+    is_last = number == len(grid.stages) - 1
+    onward = None if is_last else hops.onward(grid.stages[number + 1].leader)
+    recalled = RecallReceiver(past, len(grid.stages))
+    lead(stage, world, Ways(arriving, onward, hops.answering(0) if is_last else None, recalled))
+    recalled.close()

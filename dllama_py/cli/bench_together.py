@@ -2,10 +2,10 @@
 
 from dllama_py.boot import Engine
 from dllama_py.cli.measuring import ANY_ID, some_prompt
-from dllama_py.engine.generate import Token, token_loop
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.together import Together
+from dllama_py.engine.token_loop import Token, token_loop
 
 
 def together_tok_s(engine: Engine, n_sequences: int, n_prompt: int, n_steps: int) -> float:

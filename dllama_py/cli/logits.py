@@ -10,10 +10,11 @@ import numpy as np
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.running import running_engine
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import StepResult
+from dllama_py.engine.token_loop import Token
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.complete_file import complete_or_gone, refuse_unwritable

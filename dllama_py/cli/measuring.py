@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from dllama_py.boot import Engine
 from dllama_py.engine.cost import StepCost
-from dllama_py.engine.generate import PromptChunk, Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.token_loop import PromptChunk, Token
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.tensors import tensor_specs

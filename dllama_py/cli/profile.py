@@ -16,9 +16,10 @@ from dllama_py.cli.profile_tables import show
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import plan_table, say, show_stages
 from dllama_py.cost_model import Link, Network
-from dllama_py.engine.generate import PromptChunk, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.token_loop import PromptChunk
 from dllama_py.errors import UsageError
 from dllama_py.planning.measured_splits import other_split, places_of
 from dllama_py.profiling.clock import read_clocks

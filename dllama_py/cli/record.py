@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from dllama_py.boot import Engine
 from dllama_py.cli.stages_record import stages_figures, topology
 from dllama_py.completion import Event, Finish, FinishReason, Piece
-from dllama_py.engine.generate import PromptChunk
 from dllama_py.engine.step import StepCost
+from dllama_py.engine.token_loop import PromptChunk
 
 
 @dataclass(slots=True)

@@ -2,9 +2,7 @@
 
 import argparse
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
@@ -63,6 +61,7 @@ def speculation_figures(arguments: argparse.Namespace, speculation: Speculating,
         "speculation": speculation_mode(arguments),
         "acceptance": _acceptance(speculation),
         "tokens_per_step": _tokens_per_step(speculation, record),
+        "cancelled_steps": speculation.counts.n_cancelled if speculation.counts.n_steps else None,
         "speculation_speed_up": _speed_up(speculation, record),
     }
 
@@ -73,14 +72,14 @@ def speculation_summary(speculation: Speculating, record: Record) -> str:
     if per_step is None:
         return ""
     speed_up = _speed_up(speculation, record)
-    return "\n".join(
-        [
-            "\nSpeculation",
-            f"   accepted: {counts.n_accepted} of {counts.n_drafted}",
-            f"tokens/step: {per_step:.2f}",
-            f"   speed-up: {'-' if speed_up is None else f'{speed_up:.2f}'}",
-        ]
-    )
+    lines = [
+        "\nSpeculation",
+        f"   accepted: {counts.n_accepted} of {counts.n_drafted}",
+        f"tokens/step: {per_step:.2f}",
+    ]
+    if counts.n_cancelled:
+        lines.append(f"  cancelled: {counts.n_cancelled} steps that were sent ahead")
+    return "\n".join([*lines, f"   speed-up: {'-' if speed_up is None else f'{speed_up:.2f}'}"])
 
 
 def speculation_note(speculation: Speculating, record: Record) -> str:
@@ -100,9 +99,8 @@ def _tokens_per_step(speculation: Speculating, record: Record) -> float | None:
 
 
 def _speed_up(speculation: Speculating, record: Record) -> float | None:
-    """Against the usual time of those tokens that had a step of their own, none of them guessed."""
-    intervals = zip(record.token_costs, pairwise(record.token_times_s), strict=True)
-    plain_s = [end_s - start_s for cost, (start_s, end_s) in intervals if cost.n_rows == 1]
-    if not plain_s or not speculation.counts.n_steps:
+    """Against as many steps without any guess, as long as such a step took lately."""
+    plain_s = speculation.plain_s
+    if plain_s is None or not speculation.counts.n_steps:
         return None
-    return record.n_decoded * median(plain_s) / record.decode_s
+    return record.n_decoded * plain_s / record.decode_s

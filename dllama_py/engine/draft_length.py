@@ -3,7 +3,7 @@
 Everything here is a function of what it was told; it reads no clock. Its answers move speed alone, never an id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -19,20 +19,30 @@ STRAY = 2.0  # a measurement counts as no more than so many times the mean
 STALE_STEPS = 256  # after which a measurement is forgotten, and so tried again
 ROW_SHARE = 0.05  # what a further row is assumed to cost, as a share of a plain step, before it is measured
 
+Saved = Callable[[float], float]
 
-def best_length(chances: Sequence[float], step_s: Sequence[float]) -> int:
+
+def nothing_saved(chance: float) -> float:
+    """Where no step can be sent behind another before that is verified."""
+    return 0.0
+
+
+def best_length(chances: Sequence[float], step_s: Sequence[float], saved: Saved = nothing_saved) -> int:
     """How many guesses give most ids a second; 0 unless some give clearly more than none.
 
     chances: of each guess to be right, given that those before it are. step_s: seconds of a step that checks 0, 1, ...
-    guesses, one more entry than `chances`, what the guesses themselves cost included.
+    guesses, one more entry than `chances`, what the guesses themselves cost included. saved: of the time of a step that
+    follows one whose guesses, and the id behind them too, are right with that chance.
     """
-    best, most = 0, MARGIN / step_s[0]
+    best, most = 0, 0.0
     expected, all_right = 1.0, 1.0  # the id that the model draws behind the last right guess comes in any case
-    for n, chance in enumerate(chances, 1):
-        all_right *= chance
+    for n, seconds in enumerate(step_s):
+        next_chance = chances[n] if n < len(chances) else USUAL_CHANCE
+        rate = expected / (seconds * (1 - saved(all_right * next_chance)))
+        if rate > most:
+            best, most = n, rate if n else MARGIN * rate
+        all_right *= next_chance
         expected += all_right
-        if expected / step_s[n] > most:
-            best, most = n, expected / step_s[n]
     return best
 
 
@@ -88,15 +98,26 @@ class StepTimes:
         known = self._measured.get(1)
         return known.seconds if known else None
 
-    def observe(self, n_rows: int, seconds: float) -> None:
-        """A step of so many rows took so long."""
+    def pass_step(self) -> None:
+        """One step later, measured or not, what is too old is forgotten."""
         self._n_steps += 1
         oldest = self._n_steps - STALE_STEPS
         self._measured = {n: known for n, known in self._measured.items() if known.at_step > oldest}
+
+    def observe(self, n_rows: int, seconds: float) -> None:
+        """The last step, of so many rows and with no other of its sequence in the pipe, took so long."""
         known = self._measured.get(n_rows)
         if known is not None:
             seconds = known.seconds + BLEND * (min(seconds, STRAY * known.seconds) - known.seconds)
         self._measured[n_rows] = _Measured(seconds, self._n_steps)
+
+    def knows(self, n_rows: int) -> bool:
+        """Whether such a step was measured lately."""
+        return n_rows in self._measured
+
+    def of(self, n_rows: int) -> float:
+        """Expected seconds of one step."""
+        return self.up_to(n_rows)[-1]
 
     def up_to(self, n_rows: int) -> list[float]:
         """Expected seconds of steps of 1, 2, ... rows. A plain step must have been measured lately."""

@@ -13,7 +13,8 @@ from dllama_py.engine.drafts import Guess
 from dllama_py.engine.exponentials import exp_weights
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.scores import Scores
-from dllama_py.engine.sequence import CachedSequence, Steps
+from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import Steps
 
 SUPPOSED_S = 1e-6  # of a guess before one was measured
 BLEND = 0.2  # share of a new measurement

@@ -6,7 +6,7 @@ import numpy as np
 
 from dllama_py.activations import ActivationType
 from dllama_py.blocks import BLOCK
-from dllama_py.engine.pipeline import ANSWER_HEAD, most_words
+from dllama_py.engine.pipeline import ANSWER_HEAD, answers_on_their_way, most_words, steps_in_flight
 from dllama_py.engine.protocol import Message, Words
 from dllama_py.engine.step import Floats
 from dllama_py.kernels.activations import CODINGS, decode_rows, encode_rows
@@ -23,15 +23,15 @@ HOP_KERNELS = (encode_rows, decode_rows)
 
 
 class Hops:
-    """Makes the ends of one rank. `n_in_flight`: steps under way at most; `n_last`: ranks of the last stage."""
+    """Makes the ends of one rank. `n_last`: ranks of the last stage."""
 
     def __init__(
-        self, world: MeteredComm, team: Team, model: RankModel, activations: str, n_in_flight: int, n_last: int
+        self, world: MeteredComm, team: Team, model: RankModel, activations: str, n_stages: int, n_last: int
     ) -> None:
         self._world = world
         self._team = team
         self._model = model
-        self._n_in_flight = n_in_flight
+        self._n_stages = n_stages
         self._ends: list[HopSender | HopReceiver] = []
         b, config = model.buffers, model.config
         self._chain = HopFormat(ActivationType.named(activations), config.width, b.max_rows, most_words(b.max_rows))
@@ -61,7 +61,7 @@ class Hops:
 
     def onward(self, to: int) -> "RowsOnward":
         """To the leader of the next stage, or an idle rank."""
-        hop = self._sender(to, self._chain, N_BUFFERS)
+        hop = self._sender(to, self._chain, max(N_BUFFERS, steps_in_flight(self._n_stages)))
         return RowsOnward(hop, self._team, self._model, self._chain.encoding)
 
     def arriving(self, source: int) -> "RowsArriving":
@@ -71,7 +71,7 @@ class Hops:
 
     def answering(self, to: int) -> "LogitsOnward":
         """From the last leader to the root."""
-        hop = self._sender(to, self._answer, self._n_in_flight + 1)
+        hop = self._sender(to, self._answer, answers_on_their_way(self._n_stages) + 1)
         return LogitsOnward(hop, self._answer.width)
 
     def answers(self, source: int) -> "LogitsArriving":
@@ -127,6 +127,10 @@ class RowsArriving:
             self._team.run(self._decode)
         return Heard(message.kind, message.step, message.words, self._x[: message.n_rows])
 
+    def has_message(self) -> bool:
+        """See pipeline.Arriving."""
+        return self._hop.has_message()
+
 
 class LogitsOnward:
     """Sends logits of whatever rows it is given."""
@@ -158,6 +162,10 @@ class LogitsArriving:
         message = self._hop.receive()
         rows = message.activations.view(np.float32).reshape(-1, self._width)[:, : self._vocab_size].copy()
         return Heard(message.kind, message.step, message.words, rows)
+
+    def has_message(self) -> bool:
+        """See pipeline.Arriving."""
+        return self._hop.has_message()
 
 
 def _coding(kernel: Kernel, model: RankModel, n_rows: Words, place: Words, encoding: ActivationType) -> Program:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.engine.exponentials import exp_weights, tree_sum
-from dllama_py.engine.sequence import CachedSequence, Steps
+from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.step import Steps
 from dllama_py.errors import InputError
 
 _DIGITS = Context(prec=25)  # correctly rounded on every platform, unlike the logarithm of a C library

@@ -28,12 +28,15 @@ class Message(IntEnum):
     CUT = 2  # slot, length: its positions from there on are forgotten
     REPORT = 3  # every rank tells its memory
     READ = 4  # all ranks read memory at once and tell their rates
-    LOGITS = 5  # number of a wanted row, steps since: every rank sends all its logits
-    DRAW = 6  # number, steps since, share of the vocabulary, part and temperature as bits: its owner draws
+    LOGITS = (
+        5  # number of a wanted row, steps computed since (along the chain: the step): every rank sends all its logits
+    )
+    DRAW = 6  # the same two, share of the vocabulary, part and temperature as bits: its owner draws
     HASH_ALL = 7  # every step is hashed from now on
     HASHES = 8  # rows, 1 for the leaves: every rank sends its hashes of the last step
     ANSWER = 9  # to the root, never from it: of a step
     MORE = 10  # to the root: what LOGITS or DRAW asked for
+    VOID = 11  # between leaders, instead of FORWARD: the step was recalled
 
 
 class Broadcasting(Protocol):

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dllama_py.engine.all_logits import LogitsSource, scores_of
+from dllama_py.engine.chain import Chain
 from dllama_py.engine.collector import settle, unsettle
 from dllama_py.engine.meter import Meter
-from dllama_py.engine.pipeline import Chain, Onward
+from dllama_py.engine.pipeline import Onward
 from dllama_py.engine.protocol import Message
 from dllama_py.engine.scores import Scores
 from dllama_py.engine.stage import READ_BYTES, Answer, Stage, memory_report, read_seconds
@@ -27,9 +28,10 @@ Embed = Callable[[Sequence[int]], Floats]  # ids -> float32 [T, D]
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A step that has begun. `answer`: of the root's own stage, which knows it at once if it is the only one; `source`
-    tells more.
+    tells more. `number`: the chain's, 0 where there is none.
     """
 
+    number: int
     work: Work
     meter: Meter
     computed_s: float
@@ -55,13 +57,20 @@ class Runner:
         self._embed = embed
         self._chain = chain
         self._idle = idle
+        self._n_under_way = 0
+        self._since: Meter | None = None  # the last result, if steps were under way then
         self._no_logits = np.empty((0, self.config.vocab_size), np.float32)
         settle()
 
     @property
-    def n_in_flight(self) -> int:
-        """Steps that may be submitted and not yet collected, one for each stage."""
+    def n_stages(self) -> int:
+        """That may compute at the same time."""
         return self._chain.n_stages if self._chain else 1
+
+    @property
+    def n_in_flight(self) -> int:
+        """Steps that may be submitted and neither collected nor recalled: one for each stage, and some on their way."""
+        return self._chain.n_in_flight if self._chain else 1
 
     def forward(self, work: Work) -> StepResult:
         """Computes up to `max_rows` rows; what comes back is of those that are wanted, scores until the next step.
@@ -80,20 +89,40 @@ class Runner:
         step = _step_of(work)
         answer = self._stage.forward(step, self._embed([row.id for row in work.rows]))
         computed_s = time.perf_counter() - started_s
-        source = self._chain.send(step, computed_s) if self._chain else self._stage.logits
-        return Pending(work, meter, computed_s, answer, source)
+        self._n_under_way += 1
+        if self._chain is None:
+            return Pending(0, work, meter, computed_s, answer, self._stage.logits)
+        sent = self._chain.send(step, computed_s)
+        return Pending(sent.number, work, meter, computed_s, answer, sent)
+
+    def is_there(self, pending: Pending) -> bool:
+        """Whether `collect` of the oldest step under way would return at once."""
+        return self._chain is None or not pending.work.wanted or self._chain.has_answer()
 
     def collect(self, pending: Pending) -> StepResult:
-        """Waits for the end of a step, if anything of it is wanted."""
+        """Waits for the end of a step, if anything of it is wanted. What it cost is counted from its beginning, or from
+        the end of the one before it if that was later.
+        """
         answer, elsewhere_s = pending.answer, 0.0
         if self._chain and pending.work.wanted:
-            answer, computed_s = self._chain.answer()
-            elsewhere_s = computed_s - pending.computed_s
+            answered = self._chain.answer()
+            answer, elsewhere_s = answered.answer, answered.computed_s - pending.computed_s
         scores: tuple[Scores, ...] = ()
         if answer.candidates is not None:
             scores = scores_of(pending.work.asks, answer.candidates, pending.source, self._new_meter)
         logits = self._no_logits if answer.logits is None else answer.logits
-        return StepResult(logits, pending.meter.cost(len(pending.work.rows), elsewhere_s), scores)
+        meter = max(pending.meter, self._since or pending.meter, key=lambda meter: meter.started_s)
+        cost = meter.cost(len(pending.work.rows), elsewhere_s)
+        self._n_under_way -= 1
+        self._since = self._new_meter() if self._n_under_way else None
+        return StepResult(logits, cost, scores)
+
+    def recall(self, steps: Sequence[Pending]) -> None:
+        """Of works that are ahead: nobody will collect these steps. Stages that have not begun with one leave it."""
+        assert all(pending.work.is_ahead for pending in steps), "a cache may count on the others"
+        self._n_under_way -= len(steps)
+        if self._chain:
+            self._chain.recall([pending.number for pending in steps])
 
     def cut(self, slot: int, length: int) -> None:
         """Forgets the positions of a slot from `length` on, on all ranks."""
@@ -116,6 +145,8 @@ class Runner:
 
     def stop(self) -> None:
         """Ends what all other ranks do."""
+        if self._chain:
+            self._chain.settle()
         self._tell(Message.STOP)
         unsettle()
 

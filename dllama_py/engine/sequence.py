@@ -4,23 +4,12 @@ Beyond these the slot may hold what was computed of drafted ids that turned out 
 anything looks at it.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from dllama_py.engine.scores import Ask
-from dllama_py.engine.step import Row, StepResult, Work
+from dllama_py.engine.step import Row, StepResult, Steps, Work
 from dllama_py.errors import UsageError
-
-
-class Steps(Protocol):
-    """What a sequence needs of `runner.Runner`."""
-
-    max_rows: int
-    context: int
-
-    def forward(self, work: Work, /) -> StepResult: ...
-
-    def cut(self, slot: int, length: int, /) -> None: ...
 
 
 class CachedSequence:
@@ -30,6 +19,7 @@ class CachedSequence:
         self.runner = runner
         self._slot = slot
         self._chunk_rows = min(chunk_rows or runner.max_rows, runner.max_rows)
+        self._sent: deque[int] = deque()
         self.ids: list[int] = []
 
     def start(self, prompt: Sequence[int]) -> int:
@@ -58,6 +48,7 @@ class CachedSequence:
     def cut(self, length: int) -> None:
         """Forgets the ids from a place on."""
         self.runner.cut(self._slot, length)
+        self._sent.clear()
         del self.ids[length:]
 
     @property
@@ -76,7 +67,7 @@ class CachedSequence:
         """
         for start in range(0, len(ids), self._chunk_rows):
             chunk = ids[start : start + self._chunk_rows]
-            rows = [Row(token, self._slot, len(self.ids) + i) for i, token in enumerate(chunk)]
+            rows = self._rows(chunk)
             is_last = start + len(chunk) == len(ids)
             wanted = range(len(chunk)) if want_all else range(len(chunk) - 1, len(chunk)) if is_last else range(0)
             self.ids += chunk
@@ -85,17 +76,43 @@ class CachedSequence:
     def check(self, id: int, drafted: Sequence[int], ask: Ask) -> Work:
         """The next id and, in the same step, ids that may follow it; scores of all of them are wanted.
 
-        The drafted ids are not held before they are confirmed, one by one.
+        The drafted ids are not held before they are confirmed, one by one. Whatever was sent before is void.
         """
-        rows = [Row(each, self._slot, len(self.ids) + i) for i, each in enumerate((id, *drafted))]
+        self._sent.clear()
+        rows = self._rows((id, *drafted))
         self.ids.append(id)
+        self._sent.extend(drafted)
         return Work(rows, range(len(rows)), [ask] * len(rows))
 
-    def confirm(self, id: int) -> None:
-        """The next drafted id of the last step was right: it is held."""
-        self.ids.append(id)
+    def check_ahead(self, drafted: Sequence[int], ask: Ask) -> Work:
+        """Ids that may follow those that were sent and are not confirmed yet, as a step of their own."""
+        rows = self._rows(drafted)
+        self._sent.extend(drafted)
+        return Work(rows, range(len(rows)), [ask] * len(rows), is_ahead=True)
+
+    def confirm(self, id: int) -> bool:
+        """The next id is certain. Whether it was sent, so that it is held now; if not, all that was sent is void."""
+        if self._sent and self._sent[0] == id:
+            self.ids.append(self._sent.popleft())
+            return True
+        self._sent.clear()
+        return False
+
+    @property
+    def n_sent(self) -> int:
+        """Ids computed or under way that are not confirmed."""
+        return len(self._sent)
 
     @property
     def most_drafted(self) -> int:
         """How many ids a step has room for, in its rows and in the context, behind the next one."""
         return min(self.runner.max_rows, self.room) - 1
+
+    @property
+    def most_ahead(self) -> int:
+        """How many ids a step has room for behind all that were sent."""
+        return min(self.runner.max_rows, self.room - len(self._sent))
+
+    def _rows(self, ids: Sequence[int]) -> list[Row]:
+        first = len(self.ids) + len(self._sent)
+        return [Row(id, self._slot, first + i) for i, id in enumerate(ids)]

@@ -39,6 +39,7 @@ class Stage:
     def __init__(self, model: RankModel, comm: MeteredComm, shards: Sequence[Shard], n_kept: int) -> None:
         self.model = model
         self.comm = comm
+        self.n_kept = n_kept
         self.mail = Mail(comm, model.buffers.max_rows, model.config.width)
         self._own = RankLogits(model, shards[comm.rank], n_kept)
         self.logits = StageLogits(self._own, comm, shards, self.mail)

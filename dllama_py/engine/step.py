@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from dllama_py.engine.cost import StepCost as StepCost
 from dllama_py.engine.scores import Ask, Scores
 
 Floats = NDArray[np.float32]
+UnderWay = Any  # a step that was submitted, as only who runs it knows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,17 @@ class Row:
 class Work:
     """Rows that one step is to compute, and the numbers of those of which something is wanted: scores where there is
     an ask for each, else logits. Rows of one slot stand together and continue what the slot holds.
+
+    `is_ahead`: they continue guesses that are under way; a sequence's next work that is not ahead makes such void.
     """
 
     rows: Sequence[Row]
     wanted: Sequence[int] = ()
     asks: Sequence[Ask] = ()
+    is_ahead: bool = False
+
+
+NOTHING_MORE = Work((), is_ahead=True)  # for now, until something is known of the works under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +50,28 @@ class StepResult:
     logits: Floats
     cost: StepCost
     scores: Sequence[Scores] = ()
+
+
+class Steps(Protocol):
+    """Runs steps: what sequences and loops need of `runner.Runner`."""
+
+    max_rows: int
+    context: int
+
+    @property
+    def n_stages(self) -> int: ...
+
+    @property
+    def n_in_flight(self) -> int: ...
+
+    def forward(self, work: Work, /) -> StepResult: ...
+
+    def submit(self, work: Work, /) -> UnderWay: ...
+
+    def is_there(self, step: UnderWay, /) -> bool: ...
+
+    def collect(self, step: UnderWay, /) -> StepResult: ...
+
+    def recall(self, steps: Sequence[UnderWay], /) -> None: ...
+
+    def cut(self, slot: int, length: int, /) -> None: ...

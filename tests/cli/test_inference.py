@@ -36,6 +36,7 @@ KEYS = {
     "speculation",
     "acceptance",
     "tokens_per_step",
+    "cancelled_steps",
     "speculation_speed_up",
 }
 

@@ -6,9 +6,9 @@ import argparse
 from dllama_py.cli.record import Record
 from dllama_py.cli.speculating import speculation_figures, speculation_note, speculation_summary
 from dllama_py.completion import Piece
-from dllama_py.engine.generate import Token
 from dllama_py.engine.speculation import NO_SPECULATION, Counts, NoSpeculation
 from dllama_py.engine.step import StepCost
+from dllama_py.engine.token_loop import Token
 
 ARGUMENTS = argparse.Namespace(speculate="lookup", draft=None)
 
@@ -26,7 +26,12 @@ def record_of(*tokens: tuple[float, int]) -> Record:
 
 
 class Counted(NoSpeculation):
-    counts = Counts(n_steps=4, n_drafted=5, n_accepted=2)
+    counts = Counts(n_steps=4, n_drafted=5, n_accepted=2, n_cancelled=3)
+    plain_s = 1.0
+
+
+class NeverPlain(Counted):
+    plain_s = None
 
 
 RECORD = record_of((1.0, 9), (2.0, 1), (3.5, 4), (3.5, 0), (3.5, 0), (4.5, 1), (6.0, 3))
@@ -38,6 +43,7 @@ def test_acceptance_tokens_a_step_and_speed_up() -> None:
         "speculation": "lookup",
         "acceptance": 0.4,
         "tokens_per_step": 1.5,
+        "cancelled_steps": 3,
         "speculation_speed_up": 1.2,
     }
     assert speculation_summary(Counted(), RECORD).splitlines() == [
@@ -45,14 +51,15 @@ def test_acceptance_tokens_a_step_and_speed_up() -> None:
         "Speculation",
         "   accepted: 2 of 5",
         "tokens/step: 1.50",
+        "  cancelled: 3 steps that were sent ahead",
         "   speed-up: 1.20",
     ]
     assert speculation_note(Counted(), RECORD) == ", 1.5 tokens a step"
 
 
 def test_without_a_plain_step_there_is_nothing_to_compare_with() -> None:
-    assert speculation_figures(ARGUMENTS, Counted(), record_of((1.0, 9), (2.0, 3)))["speculation_speed_up"] is None
-    assert speculation_summary(Counted(), record_of((1.0, 9), (2.0, 3))).endswith("speed-up: -")
+    assert speculation_figures(ARGUMENTS, NeverPlain(), RECORD)["speculation_speed_up"] is None
+    assert speculation_summary(NeverPlain(), RECORD).endswith("speed-up: -")
 
 
 def test_nothing_is_told_where_nothing_was_guessed() -> None:

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllama_py.engine.draft_model import SUPPOSED_S, DraftModel
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
+from dllama_py.engine.token_loop import Token
 from tests.support.remembering import N_VOCAB, RememberingRunner
 
 GREEDY = SamplerSettings()

@@ -1,7 +1,8 @@
 # python -m pytest tests/engine/test_generate.py
-from dllama_py.engine.generate import PromptChunk, Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.token_loop import PromptChunk, Token
 from tests.support.scripted import ScriptedRunner
 
 GREEDY = SamplerSettings()

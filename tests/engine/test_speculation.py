@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.lookup import Lookup
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
+from dllama_py.engine.token_loop import Token
 from tests.support.drafting import Clairvoyant, Written
 from tests.support.remembering import N_VOCAB, RememberingRunner
 

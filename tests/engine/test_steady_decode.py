@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from dllama_py.engine.collector import paused_collector
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.token_loop import Token
 from dllama_py.profiler import private_bytes
 from dllama_py.transport.comm import SoloComm
 from tests.checkpoints import own_folder

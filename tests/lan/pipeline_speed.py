@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dllama_py.boot import Engine, open_engine
-from dllama_py.engine.generate import Event, Token, token_loop
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.together import generate_together
+from dllama_py.engine.token_loop import Event, Token, token_loop
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings, PipelineSettings
 from dllama_py.transport.world import joined_world

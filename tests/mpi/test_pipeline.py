@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dllama_py.boot import Engine
-from dllama_py.engine.generate import Token, generate, token_loop
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row, Work
 from dllama_py.engine.together import Together
+from dllama_py.engine.token_loop import Token, token_loop
 from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import tiny_gguf

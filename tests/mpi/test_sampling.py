@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from dllama_py.boot import Engine
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings, sample
 from dllama_py.engine.scores import Ask
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row, Work
+from dllama_py.engine.token_loop import Token
 from dllama_py.transport.comm import Comm, SoloComm
 from tests.checkpoints import own_folder
 from tests.support.engines import engine_on, logits_of

@@ -9,22 +9,24 @@ import pytest
 
 from dllama_py.boot import Engine
 from dllama_py.engine.draft_model import DraftModel
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.lookup import Lookup
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
+from dllama_py.engine.token_loop import Token
 from dllama_py.prompting import open_text
 from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm
 from tests.checkpoints import own_folder, tiny_gguf
-from tests.support.drafting import Written
+from tests.support.drafting import Daring, Written
 from tests.support.engines import engine_on
 
 pytestmark = pytest.mark.mpi
 
 PROMPT = [5, 9, 14, 3, 5, 9, 14] * 9  # generation reaches a second page of the cache
 N_TOKENS = 16
+SPLITS = {2: "3,4", 4: "2,3,0,2", 5: "1,2,1,1,2"}
 MANNERS = {
     "greedy": SamplerSettings(),
     "nucleus": SamplerSettings(0.8, 0, 0.9, 11),
@@ -89,18 +91,26 @@ def test_a_model_at_the_root_guesses(comm: Comm, tmp_path: Path) -> None:
             assert [guess.id for guess in islice(drafter.guesses(), 9)] == plain[1:10]
 
 
-@pytest.mark.mpi(sizes=(2,))
-def test_stages_check_several_ids_too(comm: Comm, tmp_path: Path) -> None:
+@pytest.mark.mpi(sizes=(2, 4, 5))
+@pytest.mark.parametrize("number", range(2))
+def test_stages_compute_steps_ahead_or_leave_them(comm: Comm, tmp_path: Path, number: int) -> None:
+    """2, 3, 5 stages, and 2 of 2 ranks; drafts that are right, wrong at the end, in the middle, at once."""
+    if number and comm.size != 4:
+        return
     if comm.rank == 0:
         tiny_gguf(tmp_path / "model", "tiny-llama", distinct=True, num_hidden_layers=7)
-    with engine_on(comm, tmp_path / "model", pipeline=PipelineSettings(), draft=tmp_path / "model") as engine:
+    pipeline = PipelineSettings(2, "3,4") if number else PipelineSettings(split=SPLITS[comm.size])
+    with engine_on(comm, tmp_path / "model", pipeline=pipeline, draft=tmp_path / "model") as engine:
         if engine is None:
             return
         assert engine.draft is not None
-        for manner in (MANNERS["nucleus"], MANNERS["all"], MANNERS["many candidates"]):
-            plain = said(engine, PROMPT, manner)
-            assert said(engine, PROMPT, manner, half_right(plain)) == plain
-            assert said(engine, PROMPT, manner, Speculation(DraftModel(engine.draft, manner, 320))) == plain
+        for manner in (MANNERS["nucleus"], MANNERS["all"], MANNERS["many candidates"], MANNERS["greedy"]):
+            plain = said(engine, PROMPT, manner, n_tokens=40)
+            for is_right in (lambda at: True, lambda at: at % 9 != 0, lambda at: at % 4 != 2, lambda at: False):
+                speculation = Daring(plain, is_right)
+                assert said(engine, PROMPT, manner, speculation, n_tokens=40) == plain
+                assert speculation.n_ahead > 3
+            assert said(engine, PROMPT, manner, Speculation(DraftModel(engine.draft, manner, 320)), 40) == plain
 
 
 def test_smollm2_looks_up_what_it_repeats(comm: Comm, smollm2_gguf: Path) -> None:

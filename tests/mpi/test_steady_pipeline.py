@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.engine.generate import Token, generate
-from dllama_py.engine.pipeline import Heard, _Leader
+from dllama_py.engine.generate import generate
+from dllama_py.engine.leader import _Leader
+from dllama_py.engine.pipeline import Heard
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.token_loop import Token
 from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm
 from tests.checkpoints import tiny_gguf

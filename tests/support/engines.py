@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.boot import Engine, open_engine
-from dllama_py.engine.generate import Token, generate
+from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row, Work
+from dllama_py.engine.token_loop import Token
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings
 from dllama_py.transport.comm import Comm, SoloComm

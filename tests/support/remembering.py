@@ -7,11 +7,12 @@ import numpy as np
 
 from dllama_py.engine.step import StepCost, StepResult, Work
 from tests.support.known import scores_of
+from tests.support.stages import OneStage
 
 N_VOCAB = 8
 
 
-class RememberingRunner:
+class RememberingRunner(OneStage):
     """One slot. What a step has written beyond what is true stays there until it is written over or cut.
 
     `seconds`: of a step of 1, 2, ... rows, the last one of all longer ones. `noise`: how far from the model of
@@ -37,9 +38,12 @@ class RememberingRunner:
             self._cache[row.position : row.position + 1] = [row.id]
         self.n_rows.append(len(rows))
         logits = np.array([self._logits(rows[number].position) for number in wanted], np.float32)
-        seconds = self._seconds[min(len(rows), len(self._seconds)) - 1]
+        seconds = self.seconds_of(len(rows))
         cost = StepCost(seconds, seconds, 0.0, 0, 0, len(rows))
         return StepResult(logits[:0], cost, [scores_of(row, ask) for row, ask in zip(logits, asks, strict=True)])
+
+    def seconds_of(self, n_rows: int) -> float:
+        return self._seconds[min(n_rows, len(self._seconds)) - 1]
 
     def cut(self, slot: int, length: int, /) -> None:
         del self._cache[length:]

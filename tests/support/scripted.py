@@ -6,9 +6,10 @@ import numpy as np
 
 from dllama_py.engine.step import Row, StepCost, StepResult, Work
 from tests.support.known import scores_of
+from tests.support.stages import OneStage
 
 
-class ScriptedRunner:
+class ScriptedRunner(OneStage):
     """After the prompt's last row the script's first id is the likeliest, and so on. Remembers what it was told."""
 
     def __init__(

@@ -1,0 +1,143 @@
+"""The root's view of the stages behind its own."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dllama_py.engine.all_logits import float_words
+from dllama_py.engine.pipeline import (
+    ANSWER_HEAD,
+    Arriving,
+    Heard,
+    Onward,
+    answers_on_their_way,
+    step_words,
+    steps_in_flight,
+)
+from dllama_py.engine.protocol import Message
+from dllama_py.engine.stage import Answer
+from dllama_py.engine.step import Floats
+from dllama_py.errors import ClusterError
+from dllama_py.model.rank_model import Step
+
+
+class Recalling(Protocol):
+    """From the root to the leaders of all other stages, past the chain."""
+
+    def tell(self, steps: Sequence[int], /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Of a step, and the seconds that all stages computed for it."""
+
+    step: int
+    answer: Answer
+    computed_s: float
+
+
+class Chain:
+    """`n_stages`: with the root's; `n_last`: ranks of the last one."""
+
+    def __init__(self, onward: Onward, answers: Arriving, recalling: Recalling, n_stages: int, n_last: int) -> None:
+        self.n_stages = n_stages
+        self.n_in_flight = steps_in_flight(n_stages)
+        self._onward = onward
+        self._answers = answers
+        self._recalling = recalling
+        self._n_last = n_last
+        self._n_sent = 0
+        self._unanswered: deque[int] = deque()  # steps, in the order of their answers
+        self._void: set[int] = set()  # of these
+        self._early: deque[Answered] = deque()  # answers that came while something else was waited for
+
+    def send(self, step: Step, computed_s: float) -> "SentStep":
+        """What the root's stage has made of a step's rows in so many seconds."""
+        while len(self._unanswered) >= answers_on_their_way(self.n_stages):
+            self._take(self._heard(Message.ANSWER))
+        self._n_sent += 1
+        if step.wanted:
+            self._unanswered.append(self._n_sent)
+        words = step_words(step, int(1e9 * computed_s))
+        self._onward.send(Message.FORWARD, self._n_sent, words, len(step.slots))
+        return SentStep(self, self._n_sent)
+
+    def tell(self, kind: Message, *words: int) -> None:
+        """To the leaders of all other stages, who pass it on to their ranks."""
+        self._onward.send(kind, self._n_sent, np.array(words, np.int64))
+
+    def recall(self, steps: Sequence[int]) -> None:
+        """These are void: whoever has not begun with one leaves it, and what is answered is dropped."""
+        self._early = deque(answered for answered in self._early if answered.step not in steps)
+        void = [step for step in self._unanswered if step in steps]
+        self._void.update(void)
+        if void:
+            self._recalling.tell(void)
+
+    def has_answer(self) -> bool:
+        """Whether `answer` would return at once."""
+        while not self._early and self._unanswered and self._answers.has_message():
+            self._take(self._heard(Message.ANSWER))
+        return bool(self._early)
+
+    def answer(self) -> Answered:
+        """To the oldest step that is not void and whose wanted rows have not been told yet."""
+        while not self._early:
+            self._take(self._heard(Message.ANSWER))
+        return self._early.popleft()
+
+    def settle(self) -> None:
+        """Before the end: all answers have come, what was recalled has left."""
+        while self._unanswered:
+            self._take(self._heard(Message.ANSWER))
+        self._recalling.close()
+
+    def ask(self, kind: Message, step: int, *words: int) -> Heard:
+        """More of a step that was sent: LOGITS or DRAW."""
+        self._onward.send(kind, self._n_sent, np.array([words[0], step, *words[1:]], np.int64))
+        return self._heard(Message.MORE)
+
+    def _heard(self, wanted: Message) -> Heard:
+        heard = self._answers.receive()
+        while heard.kind == Message.ANSWER != wanted:
+            self._take(heard)
+            heard = self._answers.receive()
+        if heard.kind != wanted:
+            raise ClusterError(f"a message of kind {heard.kind} came where {wanted} was expected; restart the cluster")
+        return heard
+
+    def _take(self, heard: Heard) -> None:
+        step = self._unanswered.popleft()
+        if step in self._void:
+            self._void.remove(step)
+            return
+        computed_ns, n_wanted = heard.words[:ANSWER_HEAD].tolist()
+        if n_wanted:
+            candidates = heard.words[ANSWER_HEAD:].reshape(self._n_last, n_wanted, -1)
+            answer = Answer(candidates=candidates.copy())
+        else:
+            answer = Answer(logits=heard.rows)
+        self._early.append(Answered(step, answer, 1e-9 * computed_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class SentStep:
+    """Tells more of a step than its answer did, while no more than `n_stages` steps have been sent since: an
+    all_logits.LogitsSource.
+    """
+
+    chain: Chain
+    number: int
+
+    def row(self, number: int) -> Floats:
+        logits: Floats = self.chain.ask(Message.LOGITS, self.number, number).rows[0]
+        return logits
+
+    def draw(self, number: int, share: int, part: float, temperature: float) -> int:
+        heard = self.chain.ask(Message.DRAW, self.number, number, share, *float_words(part, temperature))
+        return int(heard.words[0])
