@@ -8,14 +8,13 @@ import argparse
 import hashlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from dllama_py.boot import Engine, open_engine
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
-from dllama_py.engine.together import generate_together
-from dllama_py.engine.token_loop import Event, Token, token_loop
+from dllama_py.engine.together import Together
+from dllama_py.engine.token_loop import Token, token_loop
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.settings import EngineSettings, PipelineSettings
 from dllama_py.transport.world import joined_world
@@ -72,26 +71,19 @@ def _run(engine: Engine, n_sequences: int, n_prompt: int, n_tokens: int) -> tupl
     sequences = [CachedSequence(engine.runner, slot) for slot in range(n_sequences)]
     n_vocab = engine.orders.config.vocab_size
     started = time.perf_counter()
-    loops = [
-        token_loop(
-            sequence, [(31 * i + 7 * slot) % 1000 + 13 for i in range(n_prompt)], SamplerSettings(), n_tokens, n_vocab
-        )
-        for slot, sequence in enumerate(sequences)
-    ]
-    found: list[Ids] = [[] for _ in loops]
+    together = Together[int](engine.runner)
+    for slot, sequence in enumerate(sequences):
+        prompt = [(31 * i + 7 * slot) % 1000 + 13 for i in range(n_prompt)]
+        together.add(slot, token_loop(sequence, prompt, SamplerSettings(), n_tokens, n_vocab))
+    found: list[Ids] = [[] for _ in sequences]
     firsts: list[float] = []
-    for number, token in _tokens(generate_together(engine.runner, loops)):
-        if not found[number]:
-            firsts.append(token.at_s)
-        found[number].append(token.id)
+    while together.n_loops:
+        for number, token in together.turn():
+            if isinstance(token, Token):
+                firsts += [] if found[number] else [token.at_s]
+                found[number].append(token.id)
     ended = time.perf_counter()
     return sum(found, []), firsts[0] - started if n_tokens == 1 else ended - max(firsts)
-
-
-def _tokens(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[int, Token]]:
-    for number, event in events:
-        if isinstance(event, Token):
-            yield number, event
 
 
 if __name__ == "__main__":
