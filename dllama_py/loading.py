@@ -29,6 +29,7 @@ from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.grid import Grid
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
+from dllama_py.transport.boxes import add_boxes
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.metered import MeteredComm
@@ -86,11 +87,16 @@ def _load(
     comm = _stage_comm(orders.grid(world.size), world)
     rounding = _ROUNDINGS[orders.exchange]
     layers = Layers(config, weights, buffers, cache, rope, rounding)
-    all_reduce = AllReduce(comm.wire, comm, buffers.sum, buffers.n_rows[1:], rounding) if comm.size > 1 else None
+    all_reduce = _all_reduce(comm, buffers, rounding) if comm.size > 1 else None
     kernels = [*kernels_of(layers, all_reduce), *(HOP_KERNELS if comm.size < world.size else ())]
     compile_s = _compile(kernels, world, on_progress)
     _fill(weights, orders, shards, world, checkpoint, on_progress)
     return LoadedRank(RankModel(layers, buffers, cache, team, all_reduce), comm, weights, compile_s)
+
+
+def _all_reduce(comm: MeteredComm, buffers: Buffers, rounding: int) -> AllReduce:
+    add_boxes(comm.wire, comm)
+    return AllReduce(comm.wire, comm, buffers.sum, buffers.n_rows[1:], rounding)
 
 
 def _stage_comm(grid: Grid, world: MeteredComm) -> MeteredComm:

@@ -5,7 +5,7 @@ know the other and no Python runs between two exchanges of a token.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 import numpy as np
@@ -23,6 +23,7 @@ class WireWord(IntEnum):
     WORLD = auto()
     BYTE = auto()
     TAG = auto()
+    BOXES = auto()  # address of int64 [ranks, 2]: of each rank the box to fill and the one to empty; 0: there are none
     SENT_BYTES = auto()  # totals so far
     RECEIVED_BYTES = auto()
     MESSAGES = auto()
@@ -42,6 +43,16 @@ class WireWord(IntEnum):
 
 N_WORDS = WireWord.STATUS + 8
 
+# A box is memory that two ranks of one host share, for messages from one of them to the other. Byte offsets: what only
+# the one that fills it uses, how many messages it has put in here and has taken out of the box that comes back; then
+# two messages, the even and the odd ones, each with its number, its length and its bytes. In an exchange either rank
+# puts one in and takes one out, so it never comes two ahead of the other, and nobody need say that a place is free.
+BOX_PUT, BOX_TAKEN, BOX_MESSAGES = 0, 64, 128
+MESSAGE_NUMBER, MESSAGE_LENGTH, MESSAGE_CONTENT = 0, 8, 64
+MESSAGE_MOST_BYTES = 1 << 16  # longer ones go through MPI, which then copies once instead of twice
+MESSAGE_BYTES = MESSAGE_CONTENT + MESSAGE_MOST_BYTES
+BOX_BYTES = BOX_MESSAGES + 2 * MESSAGE_BYTES
+
 
 class Trouble(IntEnum):
     """Why an exchange ended the program."""
@@ -55,12 +66,14 @@ class Trouble(IntEnum):
 @dataclass(frozen=True, slots=True, eq=False)
 class Wire:
     """`words`: int64 [N_WORDS]. `explain` makes the error to raise out of the trouble that the words tell, once.
+    `memory`: what the words point to and nobody else keeps.
 
     After trouble a wire is finished: messages may be under way that nobody will take.
     """
 
     words: NDArray[np.int64]
     explain: Callable[[], BaseException]
+    memory: list[object] = field(default_factory=list)
 
     def __getitem__(self, word: WireWord) -> int:
         return int(self.words[word])

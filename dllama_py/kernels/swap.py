@@ -1,4 +1,5 @@
 """Two ranks swap vectors in the middle of a program: MPI is called from compiled code, by addresses in a wire's table.
+Short vectors of ranks on one host go through boxes in memory.
 
 So a token is one program on any number of ranks. The caller's thread talks, the other threads of the rank wait at
 the barrier that follows. A failure is written into the table, which ends the program at that barrier.
@@ -10,6 +11,7 @@ from llvmlite import ir
 from numba import njit, types
 
 from dllama_py.kernels.barrier import pause, sched_yield
+from dllama_py.kernels.boxes import boxes_of, has_come, is_for_box, next_message, put, take
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.codegen import I32, I64, define
 from dllama_py.kernels.exchange import span
@@ -71,12 +73,24 @@ def swap(args: int, thread: int, threads: int) -> None:
     coming, n_coming = piece(args, Swap.RECEIVED, Swap.RECEIVED_LEVEL, Swap.RECEIVED_PATH)
     leaving, n_leaving = piece(args, Swap.SENT, Swap.SENT_LEVEL, Swap.SENT_PATH)
 
+    filled, emptied = boxes_of(wire, partner)
     started = now_ns(wire + 8 * WireWord.CLOCK)
-    post(wire, WireWord.IRECV, coming, n_coming, partner, WireWord.RECEIVING)
-    post(wire, WireWord.ISEND, leaving, n_leaving, partner, WireWord.SENDING)
-    wait(wire, partner, WireWord.RECEIVING)
-    check_length(wire, partner, n_coming)
-    wait(wire, partner, WireWord.SENDING)
+    if not is_for_box(emptied, n_coming):
+        post(wire, WireWord.IRECV, coming, n_coming, partner, WireWord.RECEIVING)
+    if is_for_box(filled, n_leaving):
+        put(filled, leaving, n_leaving)
+    else:
+        post(wire, WireWord.ISEND, leaving, n_leaving, partner, WireWord.SENDING)
+    if is_for_box(emptied, n_coming):
+        message, number = next_message(emptied, filled)
+        wait(wire, partner, WireWord.RECEIVING, message, number)
+        if word(wire, WireWord.TROUBLE) == 0:
+            check_length(wire, partner, take(message, number, filled, coming, n_coming), n_coming)
+    else:
+        wait(wire, partner, WireWord.RECEIVING, 0, 0)
+        check_length(wire, partner, received_bytes(wire), n_coming)
+    if not is_for_box(filled, n_leaving):
+        wait(wire, partner, WireWord.SENDING, 0, 0)
     add_to(wire, WireWord.NANOSECONDS, now_ns(wire + 8 * WireWord.CLOCK) - started)
     add_to(wire, WireWord.SENT_BYTES, n_leaving)
     add_to(wire, WireWord.RECEIVED_BYTES, n_coming)
@@ -112,15 +126,13 @@ def post(wire: int, function: int, buffer: int, n_bytes: int, partner: int, requ
 
 
 @njit(error_model="numpy")
-def wait(wire: int, partner: int, request: int) -> None:
-    """Until the request is done, leaving the core to whoever else wants it, and looking round now and then."""
+def wait(wire: int, partner: int, request: int, message: int, number: int) -> None:
+    """Until the message of a box has come, or without one (0) the request is done, leaving the core to whoever else
+    wants it, and looking round now and then.
+    """
     polls, looked = 0, 0
     while word(wire, WireWord.TROUBLE) == 0:
-        flag, status = wire + 8 * WireWord.FLAG, wire + 8 * WireWord.STATUS
-        code = call_3(word(wire, WireWord.TEST), wire + 8 * request, flag, status)
-        if code != 0:
-            trouble(wire, Trouble.FAILED, partner, code)
-        elif get_i32(flag) != 0:
+        if has_come(message, number) if message != 0 else is_done(wire, partner, request):
             return
         polls += 1
         pause()
@@ -137,15 +149,31 @@ def wait(wire: int, partner: int, request: int) -> None:
 
 
 @njit(error_model="numpy")
-def check_length(wire: int, partner: int, expected: int) -> None:
-    """A message of another length comes from another program."""
+def is_done(wire: int, partner: int, request: int) -> bool:
+    """Whether what was posted has come to its end."""
+    flag, status = wire + 8 * WireWord.FLAG, wire + 8 * WireWord.STATUS
+    code = call_3(word(wire, WireWord.TEST), wire + 8 * request, flag, status)
+    if code != 0:
+        trouble(wire, Trouble.FAILED, partner, code)
+    return code == 0 and get_i32(flag) != 0
+
+
+@njit(error_model="numpy")
+def received_bytes(wire: int) -> Any:
+    """Of the request that was done last."""
     if word(wire, WireWord.TROUBLE) != 0:
-        return
+        return 0
     count = wire + 8 * WireWord.COUNT
     call_3(word(wire, WireWord.GET_COUNT), wire + 8 * WireWord.STATUS, word(wire, WireWord.BYTE), count)
-    if get_i32(count) != expected:
+    return get_i32(count)
+
+
+@njit(error_model="numpy")
+def check_length(wire: int, partner: int, received: int, expected: int) -> None:
+    """A message of another length comes from another program."""
+    if word(wire, WireWord.TROUBLE) == 0 and received != expected:
         set_i64(wire + 8 * WireWord.EXPECTED, expected)
-        trouble(wire, Trouble.LENGTH, partner, get_i32(count))
+        trouble(wire, Trouble.LENGTH, partner, received)
 
 
 @njit(error_model="numpy")
