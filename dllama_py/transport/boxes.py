@@ -22,7 +22,7 @@ NOWHERE = -1
 
 
 def add_boxes(wire: Wire, comm: Comm) -> None:
-    """Gives the wire, once, boxes to and from all ranks that share memory with this one. All of them call it at once."""
+    """Gives the wire, once, boxes to and from all ranks that share memory with this one. All ranks call it."""
     if wire[WireWord.BOXES]:
         return
     own = _Memory.new(comm.size)
