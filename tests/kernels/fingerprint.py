@@ -1,12 +1,12 @@
-"""python -m tests.kernels.fingerprint: the SHA-256 of a fixed set of kernel outputs, as this CPU computes them, the
-bits of converted infinities and NaNs, what stages send each other, and the SHA-256 of products with each type of
-weights.
+"""python -m tests.kernels.fingerprint: as JSON the SHA-256 of a fixed set of kernel outputs, as this CPU computes them,
+the bits of converted infinities and NaNs, what stages send each other, and the SHA-256 of products by type of weights.
 
 Inputs come from integer arithmetic and products of single operations, so that every machine has the same ones.
 """
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tests.kernels import drive
 from tests.kernels.conversions import narrowed, widened
 from tests.kernels.hops import crc, decoded, encoded
 from tests.kernels.paged import Heads, PagedCache, Sight, attend, prepare
-from tests.kernels.samples import EXPONENTS_AT, OF_EVERY_CPU, put_half
+from tests.kernels.samples import EXPONENTS_AT, is_whole_for, kinds_for, put_half
 
 SCALES = np.array([0.01, -0.5, 3, 65504, 2.0**-24, 1000 * 2.0**-24, 2.0**-14, 0], np.float16)
 ROWS = [(0, 62), (0, 63), (0, 64), (1, 3), (1, 70)]
@@ -62,10 +62,10 @@ def activations() -> Floats:
     return np.ldexp(floats(5, 6, 256), (integers(6, 6, 256) % 30).astype(np.int32))
 
 
-def products(team: Team) -> dict[str, str]:
+def products(team: Team, kinds: Sequence[FloatType]) -> dict[str, str]:
     """By weights type: the beginning of the SHA-256 of its products."""
     found = {}
-    for kind in OF_EVERY_CPU:
+    for kind in kinds:
         data, x = weights(kind, 24, 256), activations()
         of_heights = [drive.matmul(team, kind, data, x[:n_rows], [0, 3, 8]) for n_rows in (1, 4, 6)]  # of a tile
         assert all(np.isfinite(out).all() for out in of_heights)
@@ -137,12 +137,15 @@ def digest(arrays: list[np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def main() -> None:
-    found = outputs(Team(1))
-    assert all(np.isfinite(output).all() for output in found)
-    facts = digest(found), specials(Team(1)), hops(Team(1)), json.dumps(products(Team(1)))
-    print(DOT4.name, *facts, sep="\n")
+def facts(team: Team, way: str) -> dict[str, object]:
+    """What is tested on CPUs that multiply in this way (samples.py)."""
+    found = {"specials": specials(team), "hops": hops(team), "products": products(team, kinds_for(way))}
+    if is_whole_for(way):
+        of_all = outputs(team)
+        assert all(np.isfinite(output).all() for output in of_all)
+        found["outputs"] = digest(of_all)
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps({"way": DOT4.name} | facts(Team(1), DOT4.name)))

@@ -7,16 +7,27 @@ from numpy.typing import NDArray
 
 from dllama_py.float_types import Bytes, Floats, FloatType
 
-_IS_EVERY_TYPE_WANTED = bool(os.environ.get("DLLAMA_EVERY_TYPE"))
-_RARE = {FloatType.IQ4NL, FloatType.IQ2XS, FloatType.IQ1S}  # of the steps of others; make soak has them
-WEIGHTS_TYPES = [kind for kind in FloatType if _IS_EVERY_TYPE_WANTED or kind not in _RARE]
-_ALIKE = {FloatType.IQ4NL, FloatType.IQ2XXS, FloatType.IQ2XS, FloatType.IQ3XXS, FloatType.IQ1S}
-_JOINED = {FloatType.Q51, FloatType.Q3K, FloatType.Q5K, FloatType.IQ2S, FloatType.IQ1M}
-_LEFT_OUT = _ALIKE if _IS_EVERY_TYPE_WANTED else _ALIKE | _JOINED
-OF_EVERY_CPU = [kind for kind in FloatType if kind not in _LEFT_OUT]
-"""What differs from CPU to CPU does so in these: the others are of the same instructions as one of these, or as two of
-them, and take minutes to compile (make soak has them).
+IS_EVERYTHING_WANTED = bool(os.environ.get("DLLAMA_EVERY_TYPE"))  # as in make soak; compiling it takes many minutes
+_RARE = {FloatType.IQ4NL, FloatType.IQ2XS, FloatType.IQ1S}  # of the steps of others
+WEIGHTS_TYPES = [kind for kind in FloatType if IS_EVERYTHING_WANTED or kind not in _RARE]
+_EVERY_STEP = [FloatType.F16, FloatType.Q40, FloatType.Q6K, FloatType.IQ4XS, FloatType.IQ3S, FloatType.IQ1M]
+OF_EVERY_CPU = list(FloatType) if IS_EVERYTHING_WANTED else _EVERY_STEP
+"""Types of weights whose products are compiled for each CPU: what differs there, all types have of one of these. The
+CPU at hand multiplies all of them in test_matmul.py.
 """
+DOT4_ALONE = {"AVX-VNNI", "NEON dotprod"}  # ways of products: the rest is the code for AVX2, for NEON
+
+
+def kinds_for(way: str) -> list[FloatType]:
+    """The types whose products are tested on CPUs that multiply in this way."""
+    return [FloatType.Q6K, FloatType.IQ4XS] if way in DOT4_ALONE and not IS_EVERYTHING_WANTED else OF_EVERY_CPU
+
+
+def is_whole_for(way: str) -> bool:
+    """Whether all other kernels are tested there too; what is generic of them are conversions, which always are."""
+    return IS_EVERYTHING_WANTED or way not in {*DOT4_ALONE, "generic"}
+
+
 SCALES = [0.01, -0.02, 0.5, 0.0, -0.0, 65504.0, -65504.0, 2.0**-24, 1023 * 2.0**-24, 2.0**-14]  # halves
 CODE_BYTES = [0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0]
 EXPONENTS_AT = {  # in a file block the upper bytes of its halves, where these are not at the front alone

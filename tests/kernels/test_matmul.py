@@ -6,10 +6,10 @@ from dllama_py.blocks import FloatType
 from dllama_py.kernels import reference
 from dllama_py.kernels.team import Team
 from tests.kernels import drive
-from tests.kernels.samples import WEIGHTS_TYPES, activations, same_bits, weights
+from tests.kernels.samples import IS_EVERYTHING_WANTED, WEIGHTS_TYPES, activations, same_bits, weights
 
 # Sums of experts are kernels of their own, whose steps are those of all products.
-MIXED_TYPES = [FloatType.F16, FloatType.Q40, FloatType.Q4K, FloatType.Q6K, FloatType.IQ3S, FloatType.MXFP4]
+MIXED_TYPES = list(FloatType) if IS_EVERYTHING_WANTED else [FloatType.F16, FloatType.Q40, FloatType.Q4K]
 LEAVES = [  # of 8 blocks: one leaf, equal ones, empty ones at both ends and in the middle
     [0, 8],
     [0, 1, 2, 3, 4, 5, 6, 7, 8],

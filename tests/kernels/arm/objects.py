@@ -30,14 +30,21 @@ from dllama_py.kernels.matmul import matmul, matmul_weighted
 from dllama_py.kernels.program import Kernel
 from tests.kernels.conversions import narrow, widen
 from tests.kernels.hops import checksum
-from tests.kernels.samples import OF_EVERY_CPU
+from tests.kernels.samples import is_whole_for, kinds_for
 
 TRIPLE = "aarch64-unknown-linux-gnu" if IS_ARM else "x86_64-unknown-linux-gnu"
-KERNELS = [  # those of fingerprint.py
-    *map(matmul, OF_EVERY_CPU),
+OF_ALL = [  # those of fingerprint.facts
+    *map(matmul, kinds_for(DOT4.name)),
+    elementwise.quantize,
+    narrow,
+    widen,
+    encode_rows,
+    decode_rows,
+    checksum,
+]
+OF_OUTPUTS = [
     matmul_weighted(FloatType.Q40),
     elementwise.norm,
-    elementwise.quantize,
     elementwise.gated_hidden,
     elementwise.gelu_hidden,
     elementwise.clamped_hidden,
@@ -49,12 +56,8 @@ KERNELS = [  # those of fingerprint.py
     prepare_heads(half_cache=True, adjacent_pairs=True),
     prepare_heads(half_cache=True, adjacent_pairs=False),
     attention(half_cache=True),
-    narrow,
-    widen,
-    encode_rows,
-    decode_rows,
-    checksum,
 ]
+KERNELS = [*OF_ALL, *(OF_OUTPUTS if is_whole_for(DOT4.name) else [])]
 
 
 class OtherLibrary(codegen.AOTCodeLibrary):
