@@ -18,6 +18,7 @@ from dllama_py.cli.speculating import (
     speculation_note,
     speculation_of,
 )
+from dllama_py.cli.stages_record import HopWatch
 from dllama_py.completion import Finish, FinishReason, Piece
 from dllama_py.dialogue import Dialogue, Manner
 from dllama_py.engine.speculation import Speculating
@@ -93,14 +94,14 @@ def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders:
 
 def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespace) -> None:
     question = dialogue.pose(arguments.prompt)
-    record = Record()
+    watch, record = HopWatch(engine), Record()
     for event in dialogue.answer(question, lambda: False):
         record.add(event)
         if isinstance(event, Piece | Finish) and not arguments.json:
             print(event.text, end="", flush=True)
     if arguments.json:
         figures = speculation_figures(arguments, dialogue.speculation, record)
-        print(json.dumps(result(engine, question.prompt, record) | figures), flush=True)
+        print(json.dumps(result(engine, question.prompt, record, watch) | figures), flush=True)
     else:
         print(flush=True)
         say(_statistics(record, len(question.prompt), dialogue.speculation))

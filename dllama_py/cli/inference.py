@@ -17,7 +17,7 @@ from dllama_py.cli.speculating import (
     speculation_of,
     speculation_summary,
 )
-from dllama_py.cli.stages_record import stages_summary
+from dllama_py.cli.stages_record import HopWatch, stages_summary
 from dllama_py.completion import FinishReason, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -97,7 +97,7 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
     )
     piece = text.tokenizer.piece if text else _no_text
     out = sys.stderr if arguments.json else sys.stdout
-    record = Record()
+    watch, record = HopWatch(engine), Record()
     sequence = CachedSequence(engine.runner, slot=0)
     speculation = speculation_of(arguments, engine, sampling, request.n_vocab)
     for event in complete(
@@ -109,11 +109,11 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
             print(line, file=out, flush=True)
     _explain_end(engine, record, arguments.steps)
     if arguments.json:
-        told = result(engine, prepared.prompt, record) | speculation_figures(arguments, speculation, record)
+        told = result(engine, prepared.prompt, record, watch) | speculation_figures(arguments, speculation, record)
         print(json.dumps(told), flush=True)
     else:
         answer = record.text if text else ",".join(map(str, record.ids))
-        ends = f"{speculation_summary(speculation, record)}{stages_summary(engine, record)}"
+        ends = f"{speculation_summary(speculation, record)}{stages_summary(engine, record, watch)}"
         print(f"\n{answer}\n\n{summary(record)}{ends}", flush=True)
 
 

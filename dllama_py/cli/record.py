@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dllama_py.boot import Engine
-from dllama_py.cli.stages_record import stages_figures, topology
+from dllama_py.cli.stages_record import HopWatch, stages_figures, topology
 from dllama_py.completion import Event, Finish, FinishReason, Piece
 from dllama_py.engine.step import StepCost
 from dllama_py.engine.token_loop import PromptChunk
@@ -121,7 +121,7 @@ def _rate(n_tokens: int, seconds: float) -> str:
     return f"{n_tokens / seconds:3.2f} ({1000 * seconds / n_tokens:3.2f} ms/tok)" if n_tokens else "-"
 
 
-def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, object]:
+def result(engine: Engine, prompt: Sequence[int], record: Record, watch: HopWatch) -> dict[str, object]:
     """The JSON object of one answer; keys as promised in the documentation."""
     memory = engine.runner.memory()
     return {
@@ -143,4 +143,4 @@ def result(engine: Engine, prompt: Sequence[int], record: Record) -> dict[str, o
         "private_bytes": [private for private, _ in memory],
         "peak_rss_bytes": [peak for _, peak in memory],
         "load_s": engine.load_s,
-    } | stages_figures(engine, record)
+    } | stages_figures(engine, record, watch)

@@ -22,6 +22,7 @@ from dllama_py.engine.stage import Answer
 from dllama_py.engine.step import Floats
 from dllama_py.errors import ClusterError
 from dllama_py.model.rank_model import Step
+from dllama_py.transport.hop import HopTraffic
 
 
 class Recalling(Protocol):
@@ -70,6 +71,11 @@ class Chain:
     def tell(self, kind: Message, *words: int) -> None:
         """To the leaders of all other stages, who pass it on to their ranks."""
         self._onward.send(kind, self._n_sent, np.array(words, np.int64))
+
+    @property
+    def traffic(self) -> HopTraffic:
+        """Of the answers."""
+        return self._answers.traffic
 
     def recall(self, steps: Sequence[int]) -> None:
         """These are void: whoever has not begun with one leaves it, and what is answered is dropped."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dllama_py.engine.collector import paused_collector, settle, unsettle
+from dllama_py.engine.hop_report import tell_hops
 from dllama_py.engine.protocol import Mail, Message
 from dllama_py.engine.rank_logits import RankLogits
 from dllama_py.engine.residual_check import send_hashes
@@ -10,6 +11,7 @@ from dllama_py.engine.stage import memory_report, read_seconds
 from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import RankModel, Step
 from dllama_py.sharding.plan import Shard
+from dllama_py.transport.hop import HopTraffic
 from dllama_py.transport.metered import MeteredComm
 
 
@@ -23,8 +25,8 @@ def serve(model: RankModel, world: MeteredComm, comm: MeteredComm, shard: Shard,
     unsettle()
 
 
-def obey_all(kind: Message, words: list[int], model: RankModel, world: MeteredComm) -> None:
-    """What a message asks of every rank of the world but the root."""
+def obey_all(kind: Message, words: list[int], model: RankModel, world: MeteredComm, traffic: HopTraffic) -> None:
+    """What a message asks of every rank of the world but the root. `traffic`: from other stages to it."""
     match kind, words:
         case Message.CUT, [slot, length, *_]:
             model.cache.cut(slot, length)
@@ -34,6 +36,8 @@ def obey_all(kind: Message, words: list[int], model: RankModel, world: MeteredCo
             world.gather(read_seconds(model, world), None)
         case Message.HASH_ALL, _:
             model.hash_every = 1
+        case Message.HOPS, _:
+            tell_hops(world, traffic)
 
 
 class _Follower:
@@ -62,7 +66,7 @@ class _Follower:
             case Message.HASHES, [n_rows, of_leaves, *_]:
                 send_hashes(self._model, self._comm, n_rows, bool(of_leaves))
             case _:
-                obey_all(kind, words, self._model, self._world)
+                obey_all(kind, words, self._model, self._world, HopTraffic())
         return True
 
     def _forward(self, step: Step, x: Floats) -> None:

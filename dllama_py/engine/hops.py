@@ -15,7 +15,7 @@ from dllama_py.kernels.program import Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model.rank_model import RankModel
 from dllama_py.stamps import Arrival
-from dllama_py.transport.hop import N_BUFFERS, HopReceiver, HopSender
+from dllama_py.transport.hop import N_BUFFERS, HopReceiver, HopSender, HopTraffic
 from dllama_py.transport.hop_header import HopFormat
 from dllama_py.transport.metered import MeteredComm
 
@@ -48,8 +48,9 @@ class Hops:
         self._ends.append(sender := HopSender(self._world, to, form, crc32c, n_buffers))
         return sender
 
-    def _receiver(self, source: int, form: HopFormat) -> HopReceiver:
-        self._ends.append(receiver := HopReceiver(self._world, source, form, crc32c))
+    def _receiver(self, source: int, form: HopFormat, timed_rows: int) -> HopReceiver:
+        """`timed_rows`: of what one decoded token has."""
+        self._ends.append(receiver := HopReceiver(self._world, source, form, crc32c, timed_rows=timed_rows))
         if self._team.recording is not None:
             receiver.watch = self._note
         return receiver
@@ -66,7 +67,7 @@ class Hops:
 
     def arriving(self, source: int) -> "RowsArriving":
         """From the leader of the stage before."""
-        hop = self._receiver(source, self._chain)
+        hop = self._receiver(source, self._chain, 1)
         return RowsArriving(hop, self._team, self._model, self._chain.encoding, patient=source == 0)
 
     def answering(self, to: int) -> "LogitsOnward":
@@ -76,7 +77,7 @@ class Hops:
 
     def answers(self, source: int) -> "LogitsArriving":
         """At the root, from the last leader."""
-        hop = self._receiver(source, self._answer)
+        hop = self._receiver(source, self._answer, 0)
         return LogitsArriving(hop, self._answer.width, self._model.config.vocab_size)
 
 
@@ -119,6 +120,11 @@ class RowsArriving:
         self._n_rows = np.zeros(1, np.int64)
         self._decode = _coding(decode_rows, model, self._n_rows, hop.place, encoding)
 
+    @property
+    def traffic(self) -> HopTraffic:
+        """See pipeline.Arriving."""
+        return self._hop.traffic
+
     def receive(self) -> Heard:
         """See pipeline.Arriving. ClusterError if a leader that is not the root gives no sign of life for too long."""
         message = self._hop.receive(self._patient)
@@ -156,6 +162,11 @@ class LogitsArriving:
         self._hop = hop
         self._width = width
         self._vocab_size = vocab_size
+
+    @property
+    def traffic(self) -> HopTraffic:
+        """See pipeline.Arriving."""
+        return self._hop.traffic
 
     def receive(self) -> Heard:
         """See pipeline.Arriving. ClusterError if the last leader gives no sign of life for too long."""

@@ -54,6 +54,7 @@ class _Leader:
     def __init__(self, stage: Stage, world: MeteredComm, ways: Ways) -> None:
         self._stage = stage
         self._world = world
+        self._traffic = ways.arriving.traffic
         self._onward = ways.onward
         self._root = ways.root
         self._recalled = ways.recalled
@@ -73,7 +74,7 @@ class _Leader:
             self._stage.mail.tell(kind, *words)
             if self._onward:
                 self._onward.send(kind, heard.step, heard.words)
-            obey_all(kind, words, self._stage.model, self._world)
+            obey_all(kind, words, self._stage.model, self._world, self._traffic)
         return kind is not Message.STOP
 
     def _forward(self, heard: Heard) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from dllama_py.engine.protocol import Words, n_step_words, write_step
 from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import Step
+from dllama_py.transport.hop import HopTraffic
 
 STEP_HEAD = 4  # words before those of the step: rows, wanted rows, candidates of each, nanoseconds computed so far
 ANSWER_HEAD = 2  # nanoseconds computed by all stages, wanted rows whose candidates follow
@@ -52,6 +53,10 @@ class Heard(Protocol):
 
 class Arriving(Protocol):
     """From the leader before, or at the root from the last."""
+
+    @property
+    def traffic(self) -> HopTraffic:
+        """Of these messages, so far."""
 
     def receive(self) -> Heard: ...
 

@@ -37,6 +37,7 @@ class Message(IntEnum):
     ANSWER = 9  # to the root, never from it: of a step
     MORE = 10  # to the root: what LOGITS or DRAW asked for
     VOID = 11  # between leaders, instead of FORWARD: the step was recalled
+    HOPS = 12  # every rank tells what the messages of other stages to it have taken, and all compare their clocks
 
 
 class Broadcasting(Protocol):

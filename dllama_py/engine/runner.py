@@ -13,6 +13,7 @@ import numpy as np
 from dllama_py.engine.all_logits import LogitsSource, scores_of
 from dllama_py.engine.chain import Chain
 from dllama_py.engine.collector import settle, unsettle
+from dllama_py.engine.hop_report import HopTotals, tell_hops
 from dllama_py.engine.meter import Meter
 from dllama_py.engine.pipeline import Onward
 from dllama_py.engine.protocol import Message
@@ -135,6 +136,13 @@ class Runner:
         reports = [np.empty(2, np.int64) for _ in range(self._world.size)]
         self._world.gather(memory_report(), reports)
         return [(int(private), int(peak)) for private, peak in reports]
+
+    def hop_totals(self) -> HopTotals | None:
+        """What the messages between stages have taken so far; None where there is one stage."""
+        if self._chain is None:
+            return None
+        self._tell(Message.HOPS)
+        return tell_hops(self._world, self._chain.traffic)
 
     def read_bytes_per_s(self) -> float:
         """How fast all ranks together stream memory, each its part of a buffer over 1 GB; the best of some tries."""

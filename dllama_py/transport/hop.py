@@ -37,19 +37,16 @@ class HopMessage:
 
 @dataclass(slots=True)
 class HopTraffic:
-    """Totals of one end, so far. `wait_s`: for a free buffer at the sender, for messages at the receiver. `transfer_s`:
-    from sending to arrival, of the `n_timed` messages for which the receiver was already waiting."""
+    """Totals of one end, so far. `wait_s`: for a free buffer at the sender, for messages at the receiver.
+    `transfer_ns`: from sending to arrival by the clocks of both ends, of the `n_timed` messages of a number of rows for
+    which the receiver was already waiting; `timed_bytes`: theirs."""
 
     n_messages: int = 0
     n_bytes: int = 0
     wait_s: float = 0.0
-    transfer_s: float = 0.0
+    transfer_ns: int = 0
     n_timed: int = 0
-
-    @property
-    def latency_s(self) -> float:
-        """Of a message, on average; 0 where none was timed."""
-        return self.transfer_s / max(self.n_timed, 1)
+    timed_bytes: int = 0
 
 
 class _Room:
@@ -119,17 +116,23 @@ class HopSender:
 
 
 class HopReceiver:
-    """The end where messages come. `place`: int64 [1], the address of the rows of the last one. `clock_offset_ns`: what
-    the sender's clock shows more than this rank's. `watch`: is told the kind of every message, and when it came."""
+    """The end where messages come. `place`: int64 [1], the address of the rows of the last one. `watch`: is told
+    the kind of every message, and when it came. `timed_rows`: of the messages that are timed."""
 
     def __init__(
-        self, comm: Comm, source: int, form: HopFormat, checksum: Checksum, n_buffers: int = N_BUFFERS
+        self,
+        comm: Comm,
+        source: int,
+        form: HopFormat,
+        checksum: Checksum,
+        n_buffers: int = N_BUFFERS,
+        timed_rows: int = 1,
     ) -> None:
         self._comm, self._source, self._form, self._checksum = comm, source, form, checksum
         self._rooms = deque(_Room(form) for _ in range(n_buffers))
+        self._timed_rows = timed_rows
         self.place = np.zeros(1, np.int64)
         self.traffic = HopTraffic()
-        self.clock_offset_ns = 0
         self.watch: Callable[[int, Arrival], None] | None = None
         for room in self._rooms:
             self._expect(room)
@@ -175,15 +178,17 @@ class HopReceiver:
         return header
 
     def _count(self, header: HopHeader, waited_from_ns: int, arrived_ns: int) -> None:
-        traffic = self.traffic
+        traffic, n_bytes = self.traffic, HEADER_BYTES + header.payload_bytes
         traffic.n_messages += 1
-        traffic.n_bytes += HEADER_BYTES + header.payload_bytes
+        traffic.n_bytes += n_bytes
         if waited_from_ns:
             traffic.wait_s += 1e-9 * (arrived_ns - waited_from_ns)
-            traffic.transfer_s += 1e-9 * (arrived_ns + self.clock_offset_ns - header.sent_ns)
-            traffic.n_timed += 1
+            if header.n_rows == self._timed_rows:
+                traffic.transfer_ns += arrived_ns - header.sent_ns
+                traffic.timed_bytes += n_bytes
+                traffic.n_timed += 1
         if self.watch is not None:
-            asked_ns, n_bytes = waited_from_ns or arrived_ns, HEADER_BYTES + header.payload_bytes
+            asked_ns = waited_from_ns or arrived_ns
             self.watch(header.kind, Arrival(self._source, header.step, n_bytes, header.sent_ns, asked_ns, arrived_ns))
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 """Stages one behind the other answer as one rank alone does, bit for bit, however the layers are split."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dllama_py.boot import Engine
+from dllama_py.cli.stages_record import HopWatch
 from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
@@ -167,3 +169,17 @@ def test_a_rank_without_the_file_gets_its_layers_from_the_root(
     if comm.rank == 1:
         monkeypatch.setattr("dllama_py.loading.open_copy", lambda copy: None)
     check(comm, model(), PipelineSettings())
+
+
+def test_what_every_hop_takes(comm: Comm, model: Callable[..., Path]) -> None:
+    with engine_on(comm, model(), pipeline=PipelineSettings(split=SPLITS[comm.size][1])) as engine:
+        if engine is None:
+            return
+        watch = HopWatch(engine)
+        tokens = list(generate(CachedSequence(engine.runner, 0), IDS[:20], SamplerSettings(), 6, 300))
+        assert len(tokens) == 7
+        leaders = [stage.leader for stage in engine.orders.grid(comm.size).stages]
+        found = watch.hops()
+        assert [(hop.sender, hop.receiver) for hop in found] == list(pairwise([*leaders, 0]))
+        assert {hop.n_bytes for hop in found[:-1]} == {64 + 8 * 9 + 4 * engine.orders.config.width}
+        assert all(0 <= hop.seconds < 1 for hop in found)
