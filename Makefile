@@ -29,7 +29,7 @@ run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in
 test: check test-unit test-mpi-1 test-mpi-2 test-mpi-4 test-mpi-5 test-mpi-8 test-lan ## everything: check, unit, mpi and network tests
 
 test-unit: $(INSTALLED) ## the tests that need one process only
-	python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --ignore=tests/mpi --ignore=tests/lan
+	python -m pytest -q -n auto --maxprocesses 4 --dist worksteal --ignore=tests/mpi --ignore=tests/lan
 
 test-mpi-%: $(INSTALLED) ## the mpi tests on so many ranks, such as make test-mpi-8
 	mpirun -np $* python -m pytest -q $(UNDER_MPI) tests/mpi

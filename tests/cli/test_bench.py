@@ -3,9 +3,11 @@ import json
 
 import pytest
 
-from dllama_py.cli import main
+from dllama_py.cli import bench_series, main
 from dllama_py.cli.bench_minutes import rate_in
 from dllama_py.cli.bench_series import best_nodes, best_threads, thread_counts
+from dllama_py.cluster.series import Job
+from dllama_py.errors import InputError
 
 TINY = ["--shape", "smollm2_135m", "--layers", "2", "--prompt-tokens", "5", "--steps", "4"]
 
@@ -27,8 +29,7 @@ KEYS = {
 
 
 def test_figures_of_a_cut_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    shape = ["--shape", "smollm2_135m", "--layers", "2", "--prompt-tokens", "5", "--steps", "4", "--nthreads", "1"]
-    assert main(["bench", "--json", *shape]) == 0
+    assert main(["bench", "--json", *TINY, "--nthreads", "1"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     figures = json.loads(line)
     assert figures.keys() >= KEYS
@@ -37,6 +38,7 @@ def test_figures_of_a_cut_shape(capsys: pytest.CaptureFixture[str]) -> None:
     read = figures["weight_bytes_per_token"] * figures["decode_tok_s"] / figures["roofline"]
     assert read == pytest.approx(figures["read_gb_s"] * 1e9)
     assert figures["gemm_gmac_s"] == pytest.approx(2 * layer * figures["prefill_tok_s"] / 1e9)
+    assert figures["gemm_share"] == pytest.approx(figures["gemm_gmac_s"] / figures["kernel_gmac_s"])
     assert all(figures[key] > 0 for key in KEYS - {"sync_ms_per_token", "private_bytes"})
 
 
@@ -64,12 +66,6 @@ def test_what_cannot_be_measured(arguments: list[str], words: list[str], capsys:
     assert [word for word in words if word not in line] == []
 
 
-def test_figures_of_prefill_against_the_kernel_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--json", *TINY, "--nthreads", "1"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures["gemm_share"] == pytest.approx(figures["gemm_gmac_s"] / figures["kernel_gmac_s"])
-
-
 @pytest.mark.parametrize("option", [["--nodes", "1,2"], ["--nthreads", "auto"]])
 def test_a_job_cannot_compare_jobs(
     option: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -80,26 +76,53 @@ def test_a_job_cannot_compare_jobs(
     assert "without mpirun" in capsys.readouterr().err
 
 
-def test_node_counts_are_measured_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--json", *TINY, "--nthreads", "1", "--nodes", "2,1,8"]) == 0  # 3 KV heads: 8 are refused
+def test_node_counts_that_cannot_be_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--json", *TINY, "--nthreads", "1", "--nodes", "2,8"]) == 0  # 3 KV heads: 8 are refused
     told = capsys.readouterr()
     found = json.loads(told.out)
-    assert [figures["nodes"] for figures in found["settings"]] == [1, 2]
-    assert found["recommended"] in (1, 2)
-    assert found["advice"].startswith(f"use {found['recommended']} node")
-    assert "not measured: the job of bench on 8 nodes ended" in told.err
+    assert ([figures["nodes"] for figures in found["settings"]], found["recommended"]) == ([2], 2)
+    assert found["advice"].startswith("use 2 nodes")
+    assert "not measured: the job of bench on 8 nodes ended: 8 ranks" in told.err
 
 
-def test_no_node_count_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Those that were asked for; each further one finds half the speed of the one before."""
+    asked: list[Job] = []
+
+    def answer(job: Job) -> dict[str, float]:
+        asked.append(job)
+        return dict.fromkeys(bench_series.COLUMNS, 10 / 2 ** len(asked))
+
+    monkeypatch.setattr(bench_series, "answer_of", answer)
+    return asked
+
+
+def test_node_counts_are_measured_one_after_the_other(jobs: list[Job], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *TINY, "--nodes", "2,1"]) == 0
+    assert [job.placement.n_ranks for job in jobs] == [1, 2]
+    assert jobs[0].arguments[:4] == ["bench", "--json", "--shape", "smollm2_135m"]
+    assert capsys.readouterr().out.splitlines()[-1].startswith("use 1 node: 5.0 tok/s (2: 2.5)")
+
+
+def test_no_node_count_that_works(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(job: Job) -> dict[str, float]:
+        raise InputError(f"{job.placement.n_ranks} ranks are too many")
+
+    monkeypatch.setattr(bench_series, "answer_of", refuse)
     assert main(["bench", *TINY, "--nodes", "8"]) == 2
-    assert "8 ranks" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: 8 ranks are too many")
 
 
-def test_numbers_of_threads_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_of_threads_are_measured(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_series, "thread_counts", lambda n_cores, n_cpus: [1, 2])
     assert main(["bench", *TINY, "--nthreads", "auto"]) == 0
+    assert [job.arguments[-2:] for job in jobs] == [["--nthreads", "1"], ["--nthreads", "2"]]
     out = capsys.readouterr().out.splitlines()
     assert out[0].split()[:2] == ["threads", "decode"]
-    assert out[-1].startswith("use --nthreads ")
+    assert out[-1] == "use --nthreads 1 on this machine: 5.0 tok/s"
 
 
 @pytest.mark.parametrize(

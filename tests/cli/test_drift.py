@@ -70,7 +70,7 @@ def test_a_text_other_weights_and_logits_from_elsewhere(drift: Callable[..., Any
     against = [str(out), str(tmp_path / "perturbed.npy"), str(tiny_model_file(tmp_path / "b.m", weights=FloatType.F32))]
     options = [word for path in against for word in ("--against", path)]
     exchanges = ["--buffer-float-type", "f32,bf16", "--file", str(tmp_path / "text.txt")]
-    code, found, said = drift(*ids, "--nodes", "1", "--chunk", "64,3", *exchanges, *options)
+    code, found, said = drift(*ids, "--nodes", "1", *exchanges, *options)
     assert code == 0 and found["identical"] is True
     same, perturbed, other = found["against"]
     assert [entry["source"] for entry in found["against"]] == against

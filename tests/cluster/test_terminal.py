@@ -16,6 +16,7 @@ import pytest
 from dllama_py.cluster.front import _shown
 from dllama_py.cluster.terminal import Console
 from dllama_py.progress import unwatched
+from tests.checkpoints import tiny_gguf
 
 MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
 FRANCE = b"What is the capital of France? Answer in one sentence.\r"
@@ -75,15 +76,15 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("in_front", "keys", "code"),
-    [(False, b"\x04", 0), (False, b"\x03", 130), (True, b"/quit\r", 0), (True, b"\x03", 130)],
-)
+def chat(model: Path, in_front: bool, *more: str) -> list[str]:
+    words = [sys.executable, "-m", "dllama_py", "chat", "--model", str(model), "--nthreads=1", *more]
+    return [sys.executable, "-c", FRONT, *MPIRUN, *words] if in_front else words
+
+
+@pytest.mark.parametrize(("in_front", "keys", "code"), [(False, b"\x03", 130), (True, b"/quit\r", 0)])
 def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
     """An answer, one that Ctrl-C stops, the first question again by the arrow key, the end."""
-    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", str(smollm2_gguf), "--temperature=0", "--nthreads=1"]
-    chat.append("--steps=1000")
-    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat] if in_front else chat, home) as user:
+    with typing(chat(smollm2_gguf, in_front, "--temperature=0", "--steps=1000"), home) as user:
         user.see(b"\n> ")
         user.type(FRANCE)
         assert b"The capital of France is Paris.\r\n" in user.see(b"\n> ")
@@ -105,6 +106,14 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
     assert FRANCE.decode().strip() in (home / "chat_history").read_text()
 
 
+@pytest.mark.parametrize(("in_front", "keys", "code"), [(False, b"\x04", 0), (True, b"\x03", 130)])
+def test_it_ends_without_a_word(tmp_path: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
+    with typing(chat(tiny_gguf(tmp_path / "tiny.gguf"), in_front), home) as user:
+        user.see(b"\n> ")
+        user.type(keys)
+        assert user.code() == code
+
+
 def test_what_the_launcher_says_is_shown_also_if_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     lines = io.BytesIO(b'[mpiexec] no JSON\n12\nnull\n{"text": "Hi", "thought": false}\n{"waiting": true}\n')
     assert _shown(lines, Console(), unwatched)
@@ -114,16 +123,14 @@ def test_what_the_launcher_says_is_shown_also_if_it_is_json(capsys: pytest.Captu
 
 
 def test_a_job_that_cannot_start_passes_its_code_on(home: Path) -> None:
-    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", "nowhere"]
-    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat], home) as user:
+    with typing(chat(Path("nowhere"), True), home) as user:
         assert b"error: " in user.see(b"nowhere")
         assert user.code() == 2
 
 
 def test_the_job_ends_when_its_terminal_is_gone(smollm2_gguf: Path, home: Path) -> None:
     mark = f"--seed={os.getpid()}"  # finds the job's processes
-    chat = [sys.executable, "-m", "dllama_py", "chat", "--model", str(smollm2_gguf), "--nthreads=1", mark]
-    with typing([sys.executable, "-c", FRONT, *MPIRUN, *chat], home) as user:
+    with typing(chat(smollm2_gguf, True, mark), home) as user:
         user.see(b"\n> ")
         assert len(processes(mark)) >= 6  # front, launcher, two watchers, two ranks
         user.type(LONG)

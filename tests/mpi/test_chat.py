@@ -13,7 +13,7 @@ from dllama_py.transport.comm import Comm
 from tests.support.chats import ScriptedFace
 from tests.support.engines import engine_on
 
-pytestmark = pytest.mark.mpi
+pytestmark = pytest.mark.mpi(sizes=(1, 2))
 
 
 def test_three_turns(comm: Comm, smollm2_gguf: Path) -> None:

@@ -44,6 +44,7 @@ def test_tiny_models_in_float32(comm: Comm, tmp_path: Path, name: str) -> None:
         assert [e.id for e in events if isinstance(e, Token)] == golden["greedy_32_after_first_16_ids"]
 
 
+@pytest.mark.mpi(sizes=(1, 4))
 def test_smollm2(comm: Comm, smollm2_gguf: Path) -> None:
     """Prompt ids, the choices along the reference's own text wherever they are clear, and answers to two questions."""
     with engine_on(comm, smollm2_gguf) as engine:

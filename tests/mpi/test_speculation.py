@@ -113,6 +113,7 @@ def test_stages_compute_steps_ahead_or_leave_them(comm: Comm, tmp_path: Path, nu
             assert said(engine, PROMPT, manner, Speculation(DraftModel(engine.draft, manner, 320)), 40) == plain
 
 
+@pytest.mark.mpi(sizes=(1, 2))
 def test_smollm2_looks_up_what_it_repeats(comm: Comm, smollm2_gguf: Path) -> None:
     with engine_on(comm, smollm2_gguf) as engine:
         if engine is None:
