@@ -1,6 +1,6 @@
 """What compiled code needs to exchange messages by itself. Floor 0: a table of words, and nothing that moves.
 
-`transport` fills the table with C functions of MPI's signatures, `kernels/swap.py` calls them, so that neither need
+`transport` fills the table with C functions of MPI's signatures, `kernels/messages.py` calls them, so that neither need
 know the other and no Python runs between two exchanges of a token.
 """
 
@@ -45,8 +45,8 @@ N_WORDS = WireWord.STATUS + 8
 
 # A box is memory that two ranks of one host share, for messages from one of them to the other. Byte offsets: what only
 # the one that fills it uses, how many messages it has put in here and has taken out of the box that comes back; then
-# two messages, the even and the odd ones, each with its number, its length and its bytes. In an exchange either rank
-# puts one in and takes one out, so it never comes two ahead of the other, and nobody need say that a place is free.
+# two messages, the even and the odd ones, each with its number, its length and its bytes. Ranks answer each other, so
+# neither comes two messages ahead of what the other has taken, and nobody need say that a place is free.
 BOX_PUT, BOX_TAKEN, BOX_MESSAGES = 0, 64, 128
 MESSAGE_NUMBER, MESSAGE_LENGTH, MESSAGE_CONTENT = 0, 8, 64
 MESSAGE_MOST_BYTES = 1 << 16  # longer ones go through MPI, which then copies once instead of twice

@@ -30,7 +30,7 @@ class LogitsSource(Protocol):
 
 class StageLogits:
     """At the leader of the last stage: all its ranks' parts. These wait for the leader's next message, or are about to
-    send what the step asked for.
+    send the logits that the step asked for.
     """
 
     def __init__(self, own: RankLogits, comm: MeteredComm, shards: Sequence[Shard], mail: Mail) -> None:
@@ -38,7 +38,6 @@ class StageLogits:
         self._mail = mail
         self._own = own
         self._vocab = [len(shard.vocab) for shard in shards]
-        self._answers = np.zeros((comm.size, own.most_candidates), np.int64)
 
     def rows(self, n_rows: int) -> Floats:
         """float32 [W, V], of the step that has just run."""
@@ -46,12 +45,7 @@ class StageLogits:
 
     def candidates(self, n_rows: int, n_candidates: int) -> Words:
         """int64 [N, W, C + 2 * shares of a rank], of the step that has just run; valid until the next."""
-        own = self._own.candidates(n_rows, n_candidates)
-        if self._comm.size == 1:
-            return own[np.newaxis]
-        answers = self._answers[:, : own.size]
-        self._comm.gather(own.reshape(-1), list(answers))
-        return answers.reshape(len(answers), *own.shape)
+        return self._own.candidates_of_all(n_rows, n_candidates)
 
     def row(self, number: int, age: int = 0) -> Floats:
         """See LogitsSource. `age`: of the step, how many have run since."""

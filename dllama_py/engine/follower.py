@@ -73,9 +73,5 @@ class _Follower:
         self._own.keep()
         self._model.buffers.x[: len(x)] = x
         self._model.forward(step)
-        if not self._has_head:
-            return
-        if step.n_candidates:
-            self._comm.gather(self._own.candidates(len(step.wanted), step.n_candidates).reshape(-1), None)
-        elif len(step.wanted):
+        if self._has_head and step.wanted and not step.n_candidates:
             self._comm.gather(np.ascontiguousarray(self._own.rows(len(step.wanted))), None)

@@ -22,7 +22,7 @@ class RankLogits:
         self._shares = shard.vocab_shares(model.config)
         self._first_share = shard.rank * shard.n_leaves
         self._kept: deque[Step] = deque(maxlen=n_kept)
-        self.most_candidates = model.buffers.candidates.size
+        self._n_ranks = shard.n_ranks
 
     @property
     def n_shares(self) -> int:
@@ -40,10 +40,13 @@ class RankLogits:
         """float32 [W, columns of the vocabulary here]. `age`: of the step, how many have run since."""
         return self._step(age)[0][:n_rows, : len(self._vocab)]
 
-    def candidates(self, n_rows: int, n_candidates: int) -> NDArray[np.int64]:
-        """int64 [W, C + 2 * shares]: keys, then two float64 of each share, as the kernels leave them."""
+    def candidates_of_all(self, n_rows: int, n_candidates: int) -> NDArray[np.int64]:
+        """int64 [N, W, C + 2 * shares], at the first rank: keys, then two float64 of each share, as the kernels leave
+        them.
+        """
         width = n_candidates + 2 * self.n_shares
-        return self._buffers.candidates[: n_rows * width].reshape(n_rows, width)
+        gathered = self._buffers.candidates_of_all if self._n_ranks > 1 else self._buffers.candidates[np.newaxis]
+        return gathered[:, : n_rows * width].reshape(-1, n_rows, width)
 
     def owner(self, share: int) -> int:
         """The rank that holds a share of the vocabulary."""

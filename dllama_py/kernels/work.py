@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK
 from dllama_py.kernels.attention_steps import Attention
+from dllama_py.kernels.gather import Gather
 from dllama_py.kernels.matmul import Product
 from dllama_py.kernels.memory import ReadStream
 from dllama_py.kernels.program import Instruction
@@ -42,6 +43,9 @@ def _work(instruction: Instruction, counters: dict[Any, Counter]) -> Work:
         return _attention(name, words, _number(counters, _positions, *seen))
     if name == "read_stream":
         return Work(name, Role.MEMORY, part_bytes=_int(words[ReadStream.N_BYTES]), most_parts=1)
+    if name == "gather":
+        asked = words[Gather.N_ROWS], words[Gather.N_CANDIDATES], words[Gather.N_SHARES]
+        return _gather(name, words, _number(counters, _gathered, *asked))
     if name == "swap":
         return _swap(name, words, _number(counters, _last, words[Swap.N_ROWS]))
     return Work(name, ROLES.get(name, Role.SMALL))
@@ -69,6 +73,12 @@ def _swap(name: str, words: Sequence[Argument], counter: int) -> Work:
     return Work(name, Role.EXCHANGE, counter, sent_bytes=row_bytes >> _int(words[Swap.SENT_LEVEL]))
 
 
+def _gather(name: str, words: Sequence[Argument], counter: int) -> Work:
+    """The words of every row, which all ranks but the leader send."""
+    is_sent = _int(words[Gather.RANK]) > 0
+    return Work(name, Role.EXCHANGE, counter, sent_bytes=8 if is_sent else 0)
+
+
 def _number(counters: dict[Any, Counter], read: Callable[..., int], *arguments: Argument) -> int:
     """Of the counter that reads these arrays, a new one if there is none."""
     key = (read, *(each if isinstance(each, int) else each.ctypes.data for each in arguments))
@@ -85,6 +95,11 @@ def _positions(n_rows: NDArray[np.int64], rows: NDArray[np.int64], window: int) 
     """Positions that the rows see, themselves included."""
     seen = rows[: n_rows[0], 0] + 1
     return int((np.minimum(seen, window) if window else seen).sum())
+
+
+def _gathered(n_rows: NDArray[np.int64], n_candidates: NDArray[np.int64], n_shares: int) -> int:
+    """Words that a rank tells of its wanted rows."""
+    return int(n_rows[0]) * (int(n_candidates[0]) + 2 * n_shares) if n_candidates[0] else 0
 
 
 def _array(argument: Argument) -> NDArray[Any]:

@@ -82,6 +82,8 @@ class Buffers:
         self.inverse_temperatures = zeros(t, np.float32)
         self.candidate_lists = zeros((t, n_threads, MOST_CANDIDATES), np.int64)
         self.candidates = zeros(t * (MOST_CANDIDATES + 2 * shard.n_leaves), np.int64)
+        n_gathered = shard.n_ranks if shard.has_head and shard.rank == 0 and shard.n_ranks > 1 else 0
+        self.candidates_of_all = zeros((n_gathered, self.candidates.size), np.int64)
 
         self.router_logits = zeros((t, n_groups(config.n_experts) * 16), np.float32)
         self.expert_starts = zeros(config.n_experts + 1, np.int64)

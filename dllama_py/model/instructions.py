@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK
 from dllama_py.config import Activation, ModelConfig, RopePairs
-from dllama_py.kernels import candidates, elementwise, memory
+from dllama_py.kernels import elementwise, memory
 from dllama_py.kernels.attention import attention
 from dllama_py.kernels.bias import add_bias
 from dllama_py.kernels.heads import prepare_heads
@@ -60,7 +60,6 @@ class Instructions:
         self._epsilon = np.array([config.norm_epsilon], np.float32)
         self._scale = np.array([1 / np.sqrt(np.float32(config.score_width))], np.float32)
         self._head_groups = np.array(self._shard.head_groups(config), np.int64)
-        self._vocab_shares = np.array(self._shard.vocab_shares(config), np.int64)
         self._whole: dict[int, Ints] = {}
         self.head_leaves = np.array(self._shard.head_leaves, np.int64)
         self.hidden_leaves = np.array(self._shard.hidden_leaves, np.int64)
@@ -253,32 +252,4 @@ class Instructions:
             x_rows=b.wanted,
             width=self.config.width,
             out=b.wanted_x,
-        )
-
-    def find_candidates(self) -> Instruction:
-        """Each thread's best candidates, and the sums of the shares of the vocabulary."""
-        b = self._buffers
-        return candidates.find_candidates(
-            n_rows=b.n_wanted[1:],
-            n_candidates=b.n_candidates,
-            n_tokens=b.n_tokens,
-            inverse_temperatures=b.inverse_temperatures,
-            logits=b.logits,
-            stride=b.logits.strides[0],
-            first_id=self._shard.vocab.start,
-            borders=self._vocab_shares,
-            n_shares=self._shard.n_leaves,
-            lists=b.candidate_lists,
-            out=b.candidates,
-        )
-
-    def merge_candidates(self) -> Instruction:
-        """The rank's best candidates."""
-        b = self._buffers
-        return candidates.merge_candidates(
-            n_rows=b.n_wanted[1:],
-            n_candidates=b.n_candidates,
-            n_shares=self._shard.n_leaves,
-            lists=b.candidate_lists,
-            out=b.candidates,
         )

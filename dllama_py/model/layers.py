@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from dllama_py.config import ModelConfig
 from dllama_py.kernels.program import Instruction
 from dllama_py.model.buffers import Buffers
+from dllama_py.model.candidates import Candidates
 from dllama_py.model.instructions import Instructions
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.mixture import Mixture
 from dllama_py.model.residual_log import ATTENTION, FEED_FORWARD, ResidualLog
 from dllama_py.model.rope import RopeTables
 from dllama_py.sharding.weights import Weights
+from dllama_py.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Layers:
         self._buffers = buffers
         self._make = Instructions(config, weights, buffers, cache, rope, rounding)
         self._mixture = Mixture(config, weights.shard, buffers)
+        self._candidates = Candidates(config, weights.shard, buffers)
         self.numbers, self.has_head = weights.shard.layers, weights.shard.has_head
         self.log = ResidualLog(buffers, self.numbers)
 
@@ -127,12 +130,15 @@ class Layers:
         yield make.product(up, make.all_rows, make.normed(up), b.shared.up, barrier=False)
         yield make.gated_hidden(b.shared, down, b.n_rows, barrier=False)
 
-    def head(self) -> list[Instruction]:
-        """Logits of the wanted rows, and the candidates among them where these are asked for."""
-        make, b, head = self._make, self._buffers, self._weights.matrix("head")
+    def head(self, wire: Wire | None) -> list[Instruction]:
+        """Logits of the wanted rows, and the candidates among them where these are asked for; over the wire to the
+        first of several ranks.
+        """
+        make, candidates, b, head = self._make, self._candidates, self._buffers, self._weights.matrix("head")
         norm = make.norm_of(b.wanted_x, b.n_wanted, self._weights.vector("final_norm"), [head])
         product = make.product(head, make.wanted_rows, make.normed(head), b.logits)
-        return [make.copy_wanted(), norm, product, make.find_candidates(), make.merge_candidates()]
+        instructions = [make.copy_wanted(), norm, product, candidates.find(), candidates.merge()]
+        return [*instructions, candidates.gathered(wire)] if wire else instructions
 
     def _add_up(self, layer: int, half: int, biases: Sequence[Instruction] = ()) -> Iterator[Part]:
         """Leaves to the rank's sum, the ranks' sums to one, that with its biases, or normed, to the residual stream."""

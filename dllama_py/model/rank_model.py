@@ -23,7 +23,7 @@ from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
 from dllama_py.model.layers import Exchange, Layers, Look, Part
 from dllama_py.model.residual_log import EVERY_STEPS
-from dllama_py.wire import WireWord
+from dllama_py.wire import Wire, WireWord
 
 PAGES: dict[Arch, Callable[[Layers, int], Iterator[Part]]] = {
     Arch.LLAMA: llama.layer,
@@ -117,10 +117,14 @@ class RankModel:
         self, layers: Layers, all_reduce: AllReduce | None, halt: Words | None, is_hashed: bool
     ) -> tuple[Program, Program]:
         """For few rows and for many."""
-        short = Program(_instructions(layers, all_reduce.doubling if all_reduce else _alone, is_hashed), halt)
-        if all_reduce is None or self._long_from_rows > self.buffers.max_rows:
+        if all_reduce is None:
+            alone = Program(_instructions(layers, None, _alone, is_hashed), halt)
+            return alone, alone
+        wire = all_reduce.wire
+        short = Program(_instructions(layers, wire, all_reduce.doubling, is_hashed), halt)
+        if self._long_from_rows > self.buffers.max_rows:
             return short, short
-        return short, Program(_instructions(layers, all_reduce.halving_and_doubling, is_hashed), halt)
+        return short, Program(_instructions(layers, wire, all_reduce.halving_and_doubling, is_hashed), halt)
 
     def _set(self, step: Step) -> None:
         """Writes the step where the kernels read it, word by word: for one row numpy costs more than the work."""
@@ -158,12 +162,15 @@ def _alone() -> Iterator[Instruction]:
 
 def kernels_of(layers: Layers, all_reduce: AllReduce | None) -> list[Kernel]:
     """All kernels that a model of these layers runs, each once; nothing is compiled yet."""
+    wire = all_reduce.wire if all_reduce else None
     exchanges = [*all_reduce.doubling(), *all_reduce.halving_and_doubling()] if all_reduce else []
-    instructions = [*_instructions(layers, _alone, is_hashed=True), *exchanges]
+    instructions = [*_instructions(layers, wire, _alone, is_hashed=True), *exchanges]
     return list({instruction.kernel.name: instruction.kernel for instruction in instructions}.values())
 
 
-def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]], is_hashed: bool) -> list[Instruction]:
+def _instructions(
+    layers: Layers, wire: Wire | None, exchange: Callable[[], Iterator[Instruction]], is_hashed: bool
+) -> list[Instruction]:
     """The rank's layers, with the exchanges in their places, and if it has the last one the head, which does nothing
     where no row is wanted.
     """
@@ -180,7 +187,7 @@ def _instructions(layers: Layers, exchange: Callable[[], Iterator[Instruction]],
                     _follow(instructions, [instruction])
         if is_hashed:
             instructions.append(layers.log.hash_residual(number + 1))
-    return instructions + (layers.head() if layers.has_head else [])
+    return instructions + (layers.head(wire) if layers.has_head else [])
 
 
 def _follow(instructions: list[Instruction], others: list[Instruction]) -> None:

@@ -9,12 +9,23 @@ import socket
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.errors import ClusterError
 from dllama_py.wire import Wire
 
 Buffer = NDArray[Any]
+
+
+def pieces_of(buffer: Buffer, most_bytes: int) -> Sequence[Buffer]:
+    """The buffer in messages of at most so many bytes; an empty buffer is one empty message."""
+    if not buffer.flags.c_contiguous:
+        raise ValueError("only contiguous buffers travel")
+    if buffer.nbytes <= most_bytes:
+        return (buffer,)
+    flat = buffer.reshape(-1).view(np.uint8)
+    return [flat[start : start + most_bytes] for start in range(0, flat.size, most_bytes)]
 
 
 class PeerLost(ClusterError):

@@ -5,6 +5,7 @@ import numpy as np
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.elementwise import add
+from dllama_py.kernels.gather import gather
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Instruction
 from dllama_py.kernels.swap import swap
@@ -74,6 +75,28 @@ def test_a_swap_sends_a_part_of_every_row() -> None:
     counts = [counter() for counter in counters]
     assert [work.bytes_sent(counts) for work in works] == [4 * 18 * 34, 4 * 9 * 34]
     assert [work.role for work in works] == [Role.EXCHANGE, Role.EXCHANGE]
+
+
+def test_all_but_the_leader_send_their_candidates() -> None:
+    n_rows, n_candidates, nothing = np.array([3]), np.array([5]), np.zeros(1, np.int64)
+    of_ranks = [
+        gather(
+            n_rows=n_rows,
+            n_candidates=n_candidates,
+            n_shares=4,
+            candidates=nothing,
+            of_all=nothing,
+            stride=8,
+            rank=rank,
+            ranks=2,
+            wire=np.zeros(64, np.int64),
+        )
+        for rank in (0, 1)
+    ]
+    works, counters = work_of(of_ranks)
+    assert [work.bytes_sent([counter() for counter in counters]) for work in works] == [0, 3 * (5 + 2 * 4) * 8]
+    n_candidates[0] = 0  # the logits themselves are wanted
+    assert [work.bytes_sent([counter() for counter in counters]) for work in works] == [0, 0]
 
 
 def test_instructions_that_count_the_same_array_share_a_counter() -> None:
