@@ -11,6 +11,7 @@ from typing import Any
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.gguf import open_metadata
+from dllama_py.formats.gguf_writer import NO_VOCABULARY
 from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.strangers import refuse_stranger_shard
 from dllama_py.formats.tokenizer_file import is_tokenizer_file, read_tokenizer_file
@@ -59,7 +60,7 @@ def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | N
         return None
     if checkpoint.path.is_dir():
         return _from_folder(checkpoint.path) if has_tokenizer(checkpoint.path) else None
-    if "tokenizer.ggml.model" in checkpoint.metadata:
+    if checkpoint.metadata.get("tokenizer.ggml.model", NO_VOCABULARY) != NO_VOCABULARY:
         return _from_metadata(checkpoint.metadata)
     beside = _tokenizer_beside(checkpoint.path)
     return None if beside is None else text_from_path(beside)

@@ -61,10 +61,9 @@ def run_alone(rank: LoadedRank, checkpoint: Checkpoint) -> Runner:
 
 def _chain(grid: Grid, hops: Hops, past: Comm) -> Chain:
     """The stages behind the root's."""
-    _, second, *_ = grid.stages
-    last = grid.stages[-1]
-    recalling = RecallSender(past, [stage.leader for stage in grid.stages[1:]])
-    return Chain(hops.onward(second.leader), hops.answers(last.leader), recalling, len(grid.stages), len(last.ranks))
+    leaders = [stage.leader for stage in grid.stages[1:]]
+    answers, n_last = hops.answers(leaders[-1]), len(grid.stages[-1].ranks)
+    return Chain(hops.onward(leaders[0]), answers, RecallSender(past, leaders), leaders, n_last)
 
 
 def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops, past: Comm) -> None:

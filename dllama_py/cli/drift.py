@@ -129,10 +129,7 @@ class _Base:
 
     def compared(self, setting: Setting, answer: Answer) -> Compared:
         found = replace(self.away(answer.logits), first_differing_token=_first_other(self.request.ids, answer.ids))
-        parting = None
-        if answer.trail is not None:
-            trail = self.trails.setdefault(setting.family, answer.trail)
-            parting = first_parting(trail, answer.trail, setting.nodes)
+        parting = first_parting(self.trails.setdefault(setting.family, answer.trail), answer.trail)
         sha256 = hashlib.sha256(answer.logits.tobytes()).hexdigest()
         return Compared(setting, answer.threads, answer.ids, sha256, found, parting)
 

@@ -61,13 +61,13 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Of a setting to a request: logits float32 [T, V] of every id that was fed, the ids that it generates, and hashes
-    where one rank has those of all layers.
+    of what was computed on the way.
     """
 
     logits: Logits
     ids: list[int]
     threads: int
-    trail: Trail | None
+    trail: Trail
 
 
 class Jobs:
@@ -100,10 +100,9 @@ class Jobs:
         """The request, its generated ids computed one by one. InputError if logits are no numbers."""
         out, hashes, n = self._folder / "logits.npy", self._folder / "hashes.npz", len(request.ids)
         ids = ["--ids", ",".join(map(str, request.fed_ids)), "--singly", str(n - 1), "--answer", str(n)]
-        is_whole = setting.activations is None
-        files = ["--out", str(out)] + ["--hashes", str(hashes)] * is_whole
+        files = ["--out", str(out), "--hashes", str(hashes)]
         found = self._run(setting, ["logits", *(other_model or self._model), *ids, *files, "--json"])
-        return Answer(read_logits(out), found["ids"], found["threads"], _read_trail(hashes) if is_whole else None)
+        return Answer(read_logits(out), found["ids"], found["threads"], _read_trail(hashes))
 
     def perplexity(self, setting: Setting, file: Path) -> float:
         """On a text."""
@@ -128,7 +127,7 @@ class Jobs:
 
 def _read_trail(path: Path) -> Trail:
     with np.load(path) as arrays:
-        return Trail(arrays["residual"], arrays["leaves"])
+        return Trail(arrays["residual"], arrays["leaves"], arrays["nodes"])
 
 
 def read_logits(path: Path) -> Logits:

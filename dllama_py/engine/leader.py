@@ -75,7 +75,14 @@ class _Leader:
             if self._onward:
                 self._onward.send(kind, heard.step, heard.words)
             obey_all(kind, words, self._stage.model, self._world, self._traffic)
+            self._hash(kind)
         return kind is not Message.STOP
+
+    def _hash(self, kind: Message) -> None:
+        if kind is Message.HASH_ALL:
+            self._stage.residuals.keep()
+        elif kind is Message.KEPT:
+            self._stage.residuals.send_kept(self._world)
 
     def _forward(self, heard: Heard) -> None:
         started_ns = time.perf_counter_ns()

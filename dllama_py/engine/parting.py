@@ -12,15 +12,17 @@ HALVES = "attention", "feed-forward"
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """Of one run (model/residual_log.py): residual int64 [T, L + 1], leaves int64 [T, L, 2, P]."""
+    """Of one run (model/residual_log.py): residual int64 [T, L + 1], leaves int64 [T, L, 2, P], and the node that
+    computed each leaf, int64 [L, P]."""
 
     residual: Hashes
     leaves: Hashes
+    nodes: Hashes
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """`layer`: None before the first; `part`: what in it differs first; `node`: whose leaf that is, None for all."""
+    """`layer`: None before the first; `part`: what in it differs first; `node`: who computed that, if it is one."""
 
     position: int
     layer: int | None
@@ -28,9 +30,9 @@ class Parting:
     node: int | None
 
 
-def first_parting(reference: Trail, other: Trail, n_nodes: int) -> Parting | None:
+def first_parting(reference: Trail, other: Trail) -> Parting | None:
     """None where the two are the same. Of the earliest differing position the first difference on its way through the
-    layers; `n_nodes` computed the other run.
+    layers; nodes are those of the other run.
     """
     leaves = reference.leaves != other.leaves  # [T, L, 2, P]
     residual = reference.residual != other.residual  # [T, L + 1]
@@ -43,8 +45,8 @@ def first_parting(reference: Trail, other: Trail, n_nodes: int) -> Parting | Non
     for layer, halves in enumerate(leaves[position]):
         for part, own in zip(HALVES, halves, strict=True):
             if own.any():
-                leaf = int(own.argmax())
-                return Parting(position, layer, part, leaf * n_nodes // len(own))
+                return Parting(position, layer, part, int(other.nodes[layer, own.argmax()]))
         if residual[position, layer + 1]:
-            return Parting(position, layer, "sum", None)
+            first, *others = np.unique(other.nodes[layer]).tolist()
+            return Parting(position, layer, "sum", None if others else first)
     raise AssertionError("a difference is in one of the layers")

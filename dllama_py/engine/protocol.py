@@ -32,12 +32,13 @@ class Message(IntEnum):
         5  # number of a wanted row, steps computed since (along the chain: the step): every rank sends all its logits
     )
     DRAW = 6  # the same two, share of the vocabulary, part and temperature as bits: its owner draws
-    HASH_ALL = 7  # every step is hashed from now on
+    HASH_ALL = 7  # every step is hashed from now on, and leaders keep the hashes
     HASHES = 8  # rows, 1 for the leaves: every rank sends its hashes of the last step
     ANSWER = 9  # to the root, never from it: of a step
     MORE = 10  # to the root: what LOGITS or DRAW asked for
     VOID = 11  # between leaders, instead of FORWARD: the step was recalled
     HOPS = 12  # every rank tells what the messages of other stages to it have taken, and all compare their clocks
+    KEPT = 13  # the leader of every stage sends the root the hashes that it has kept
 
 
 class Broadcasting(Protocol):

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from dllama_py.engine.protocol import Mail, Message
 from dllama_py.errors import ClusterError
 from dllama_py.model.rank_model import RankModel
+from dllama_py.transport.comm import Comm
 from dllama_py.transport.metered import MeteredComm
 
 Hashes = NDArray[np.int64]
 
 
 class ResidualCheck:
-    """At the root: after a step that was hashed, compares all ranks; keeps the hashes where they are wanted."""
+    """At a stage's leader: after a step that was hashed, compares its ranks; keeps the hashes if they are wanted."""
 
     def __init__(self, model: RankModel, comm: MeteredComm, mail: Mail) -> None:
         self._model = model
@@ -24,15 +25,36 @@ class ResidualCheck:
         self._kept: list[tuple[Hashes, Hashes]] | None = None
 
     def keep(self) -> None:
-        """From now on every step is hashed, and the hashes of all are kept."""
-        self._mail.tell(Message.HASH_ALL)
+        """From now on every step is hashed, of which the others have been told, and the hashes of all are kept."""
         self._model.hash_every = 1
         self._kept = []
 
     def kept(self) -> tuple[Hashes, Hashes]:
-        """Of the T rows since `keep`: residual stream int64 [T, L + 1] and leaves [T, L, 2, P]."""
+        """Of the T rows since `keep`: residual stream int64 [T, L + 1] and leaves [T, L, 2, P] of the stage's L."""
         residuals, leaves = zip(*(self._kept or []), strict=True)
-        return np.concatenate(residuals, axis=1).T, np.moveaxis(np.concatenate(leaves, axis=3), 3, 0)
+        joined = np.concatenate(residuals, axis=1).T, np.moveaxis(np.concatenate(leaves, axis=3), 3, 0)
+        return np.ascontiguousarray(joined[0]), np.ascontiguousarray(joined[1])
+
+    def kept_with(self, world: Comm, leaders: Sequence[int]) -> tuple[Hashes, Hashes]:
+        """At the root: the same of all layers; the leaders of the stages behind it call `send_kept`."""
+        residual, leaves = self.kept()
+        residuals, all_leaves = [residual], [leaves]
+        for leader in leaders:
+            n_layers = np.empty(1, np.int64)
+            world.recv(n_layers, leader)
+            residual = np.empty((len(residual), n_layers[0] + 1), np.int64)
+            leaves = np.empty((len(leaves), n_layers[0], *leaves.shape[2:]), np.int64)
+            world.recv(residual, leader)
+            world.recv(leaves, leader)
+            residuals.append(residual[:, 1:])
+            all_leaves.append(leaves)
+        return np.concatenate(residuals, axis=1), np.concatenate(all_leaves, axis=1)
+
+    def send_kept(self, world: Comm) -> None:
+        """A leader's answer to Message.KEPT."""
+        residual, leaves = self.kept()
+        for words in (np.array([leaves.shape[1]], np.int64), residual, leaves):
+            world.send(words, 0)
 
     def after_step(self, positions: Sequence[int]) -> None:
         """positions: of the rows. ClusterError if a rank has other numbers than the rest."""

@@ -17,6 +17,7 @@ from dllama_py.engine.hop_report import HopTotals, tell_hops
 from dllama_py.engine.meter import Meter
 from dllama_py.engine.pipeline import Onward
 from dllama_py.engine.protocol import Message
+from dllama_py.engine.residual_check import Hashes
 from dllama_py.engine.scores import Scores
 from dllama_py.engine.stage import READ_BYTES, Answer, Stage, memory_report, read_seconds
 from dllama_py.engine.step import Floats, StepResult, Work
@@ -52,7 +53,6 @@ class Runner:
         self.config = stage.model.config
         self.max_rows = stage.model.buffers.max_rows
         self.context = stage.model.cache.context
-        self.residuals = stage.residuals
         self._stage = stage
         self._world = world
         self._embed = embed
@@ -136,6 +136,17 @@ class Runner:
         reports = [np.empty(2, np.int64) for _ in range(self._world.size)]
         self._world.gather(memory_report(), reports)
         return [(int(private), int(peak)) for private, peak in reports]
+
+    def keep_hashes(self) -> None:
+        """From now on every step is hashed."""
+        self._tell(Message.HASH_ALL)
+        self._stage.residuals.keep()
+
+    def kept_hashes(self) -> tuple[Hashes, Hashes]:
+        """Of the T rows since `keep_hashes`: residual stream int64 [T, L + 1] and leaves [T, L, 2, P] of all layers."""
+        if self._chain:
+            self._chain.tell(Message.KEPT)
+        return self._stage.residuals.kept_with(self._world, self._chain.leaders if self._chain else ())
 
     def hop_totals(self) -> HopTotals | None:
         """What the messages between stages have taken so far; None where there is one stage."""

@@ -13,6 +13,7 @@ from dllama_py.config import ALWAYS_QKV_BIAS, Arch, ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.gguf_config import TensorFacts, open_facts, read_config
 from dllama_py.formats.gguf_header import MAGIC, GgufTensor
+from dllama_py.formats.gguf_names import EMBEDDING, HEAD, ROPE_FACTORS, name_alone, name_of
 from dllama_py.formats.gguf_parts import read_gguf, read_metadata
 from dllama_py.formats.mapped import MappedCheckpoint, MappedFile, Stored, check_config
 from dllama_py.formats.strangers import refuse_stranger
@@ -20,38 +21,6 @@ from dllama_py.formats.tensors import TensorSpec, tensor_specs
 
 __all__ = ["MAGIC", "open_gguf", "open_metadata"]
 
-_EMBEDDING, _HEAD, _ROPE_FACTORS = "token_embd.weight", "output.weight", "rope_freqs.weight"
-_OUTSIDE_LAYERS = {"embedding": _EMBEDDING, "final_norm": "output_norm.weight", "head": _HEAD}
-_IN_LAYERS = {
-    "q": "attn_q",
-    "k": "attn_k",
-    "v": "attn_v",
-    "o": "attn_output",
-    "q_bias": "attn_q",
-    "k_bias": "attn_k",
-    "v_bias": "attn_v",
-    "o_bias": "attn_output",
-    "gate": "ffn_gate",
-    "down": "ffn_down",
-    "up": "ffn_up",
-    "router": "ffn_gate_inp",
-    "shared_router": "ffn_gate_inp_shexp",
-    "shared_gate": "ffn_gate_shexp",
-    "shared_down": "ffn_down_shexp",
-    "shared_up": "ffn_up_shexp",
-    "q_norm": "attn_q_norm",
-    "k_norm": "attn_k_norm",
-    "attention_norm": "attn_norm",
-    "ffn_norm": "ffn_norm",
-    "attention_post_norm": "post_attention_norm",
-    "ffn_post_norm": "post_ffw_norm",
-    "sinks": "attn_sinks",
-    "router_bias": "ffn_gate_inp",
-    "gate_bias": "ffn_gate_exps",
-    "down_bias": "ffn_down_exps",
-    "up_bias": "ffn_up_exps",
-}
-_IN_GPT_OSS_LAYERS = _IN_LAYERS | {"ffn_norm": "post_attention_norm"}
 _HARMLESS = re.compile(r"^rope_freqs\.weight$|^blk\.\d+\.(attn_rot_embd|rope_freqs)(\.weight)?$")
 
 
@@ -75,8 +44,8 @@ def open_gguf(file: MappedFile) -> MappedCheckpoint:
 def _tensor_facts(file: MappedFile, arch: Arch, tensors: dict[str, GgufTensor]) -> TensorFacts:
     """Biases are those of the first layer; a qwen2 model always has some."""
     return TensorFacts(
-        _found(file, tensors, _EMBEDDING).shape[0],
-        _vector(file, tensors.get(_ROPE_FACTORS)),
+        _found(file, tensors, EMBEDDING).shape[0],
+        _vector(file, tensors.get(ROPE_FACTORS)),
         has_qkv_bias=arch in ALWAYS_QKV_BIAS or "blk.0.attn_q.bias" in tensors,
         has_o_bias="blk.0.attn_output.bias" in tensors,
     )
@@ -94,15 +63,11 @@ def open_metadata(path: Path) -> Mapping[str, Any]:
 
 
 def _gguf_name(arch: Arch, spec: TensorSpec, tensors: dict[str, GgufTensor]) -> str:
-    if spec.layer is None:
-        name = _OUTSIDE_LAYERS[spec.role]
-        return _EMBEDDING if name == _HEAD and _HEAD not in tensors else name  # tied
-    names = _IN_GPT_OSS_LAYERS if arch is Arch.GPT_OSS else _IN_LAYERS
-    stem = f"blk.{spec.layer}.{names[spec.role]}"
-    if spec.expert is None:
-        return f"{stem}.bias" if spec.role.endswith("_bias") else f"{stem}.weight"
-    stack, alone = f"{stem}_exps.weight", f"{stem}.{spec.expert}.weight"  # the latter in files of early 2024
-    return alone if alone in tensors else stack
+    name = name_of(arch, spec)
+    if name == HEAD and HEAD not in tensors:
+        return EMBEDDING  # tied
+    alone = name_alone(arch, spec)
+    return alone if alone in tensors else name
 
 
 def _found(file: MappedFile, tensors: dict[str, GgufTensor], name: str) -> GgufTensor:

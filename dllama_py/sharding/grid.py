@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 from dllama_py.sharding.plan import Shard, make_plan
@@ -45,6 +48,14 @@ class Grid:
     @property
     def idle(self) -> tuple[int, ...]:
         return tuple(rank for rank in range(self.n_ranks) if self.number_of(rank) is None)
+
+    def owners(self, n_leaves: int) -> NDArray[np.int64]:
+        """int64 [layers, leaves]: the rank that computes a leaf of a layer."""
+        leaves = np.arange(n_leaves)
+        rows = [
+            stage.ranks.start + leaves * len(stage.ranks) // n_leaves for stage in self.stages for _ in stage.layers
+        ]
+        return np.array(rows, np.int64).reshape(-1, n_leaves)
 
     def ranks_with(self, rank: int) -> range:
         """Of the stage of a rank; an idle one is alone."""

@@ -131,6 +131,19 @@ def test_the_node_that_computes_a_wrong_leaf_is_named(
     assert "they part at position 0 in layer 1, feed-forward, on node 1" in said
 
 
+def test_the_stage_that_computes_a_wrong_layer_is_named(
+    drift: Callable[..., Any], tmp_path: Path, spoiled_jobs: Callable[[str], None]
+) -> None:
+    model = str(tiny_gguf(tmp_path / "a.gguf", "tiny-llama", distinct=True, num_hidden_layers=4))
+    spoiled_jobs("leaf")
+    asked = ["--model", model, "--ids", "1,2,3", "--nodes", "1,2", "--steps", "1", "--activations", "f32"]
+    code, found, said = drift(*asked)
+    assert code == 3 and found["identical"] is False
+    parting = {"position": 0, "layer": 3, "part": "feed-forward", "node": 1}
+    assert [entry["parts_at"] for entry in found["settings"]] == [None, parting]
+    assert "they part at position 0 in layer 3, feed-forward, on node 1" in said
+
+
 def test_a_node_whose_residual_stream_differs_ends_the_request(
     drift: Callable[..., Any], model: str, spoiled_jobs: Callable[[str], None]
 ) -> None:

@@ -97,6 +97,7 @@ def test_without_a_name_the_known_models_are_listed(clone: Path) -> None:
     assert re.fullmatch(
         r"Llama 3.3 70B Instruct 43.3 GB 4\d.\d GB 20.\d GB 10.\d GB 5.\d GB", lines["llama3_3_70b_instruct_q40"]
     )
+    assert lines["gemma3_270m"] == "Gemma 3 270M, not tuned for chat, Q4_K_M ~253.1 MB - - - -"
     assert lines["mixtral_8x22b"] == "Mixtral 8x22B Instruct, IQ2_XXS ~38.0 GB - - - -"
     assert "pipeline: each node has some of their layers" in done.stdout
 

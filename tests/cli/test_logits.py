@@ -91,3 +91,4 @@ def test_hashes_beside_the_logits(model: str, tmp_path: Path) -> None:
     with np.load(tmp_path / "h.npz") as hashes:
         assert (hashes["residual"].shape, hashes["leaves"].shape) == ((3, 3), (3, 2, 2, 8))
         assert hashes["residual"].dtype == np.int64
+        assert hashes["nodes"].tolist() == [[0] * 8] * 2

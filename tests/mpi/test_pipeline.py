@@ -183,3 +183,23 @@ def test_what_every_hop_takes(comm: Comm, model: Callable[..., Path]) -> None:
         assert [(hop.sender, hop.receiver) for hop in found] == list(pairwise([*leaders, 0]))
         assert {hop.n_bytes for hop in found[:-1]} == {64 + 8 * 9 + 4 * engine.orders.config.width}
         assert all(0 <= hop.seconds < 1 for hop in found)
+
+
+def test_hashes_are_those_of_one_rank(comm: Comm, model: Callable[..., Path]) -> None:
+    found = []
+    for pipeline in [PipelineSettings(split=split) for split in SPLITS[comm.size][1:]] + (
+        [PipelineSettings(n_stages=2, split="3,4")] if comm.size == 4 else []
+    ):
+        with engine_on(comm, model(), pipeline=pipeline) as engine:
+            if engine is not None:
+                engine.runner.keep_hashes()
+                fed(CachedSequence(engine.runner, 0, chunk_rows=7), IDS[:20])
+                found.append(engine.runner.kept_hashes())
+    if comm.rank == 0:
+        with engine_on(SoloComm(), model()) as engine:
+            assert engine is not None
+            engine.runner.keep_hashes()
+            fed(CachedSequence(engine.runner, 0), IDS[:20])
+            residual, leaves = engine.runner.kept_hashes()
+        assert residual.shape == (20, N_LAYERS + 1)
+        assert all(np.array_equal(residual, other) and np.array_equal(leaves, theirs) for other, theirs in found)

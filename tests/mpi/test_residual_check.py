@@ -32,9 +32,9 @@ def model(request: pytest.FixtureRequest, comm: Comm, tmp_path: Path) -> Path:
 
 
 def hashes_of(engine: Engine, chunk_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    engine.runner.residuals.keep()
+    engine.runner.keep_hashes()
     fed(CachedSequence(engine.runner, 0, chunk_rows), IDS)
-    return engine.runner.residuals.kept()
+    return engine.runner.kept_hashes()
 
 
 def test_hashes_are_those_of_one_rank(comm: Comm, model: Path) -> None:

@@ -22,11 +22,11 @@ import numpy as np
 
 from dllama_py.float_types import FloatType
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
+from dllama_py.formats.gguf_writer import write_gguf
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.home import home_folder
 from tests.peers.environment import llama_python
-from tests.peers.gguf_copy import write_gguf
 
 WORKER = Path(__file__).with_name("llama_worker.py")
 FIGURES = ("decode_tok_s", "prefill_tok_s")

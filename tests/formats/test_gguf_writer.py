@@ -1,4 +1,4 @@
-# python -m pytest tests/peers/test_gguf_copy.py
+# python -m pytest tests/formats/test_gguf_writer.py
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +8,9 @@ import pytest
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.checkpoint import open_checkpoint
+from dllama_py.formats.gguf_writer import write_gguf
 from dllama_py.formats.tensors import tensor_specs
 from tests.checkpoints import NAMES, tiny_model_file
-from tests.peers.gguf_copy import write_gguf
 
 
 @pytest.mark.parametrize("name", NAMES)
