@@ -16,7 +16,6 @@ import pytest
 from dllama_py.cluster.front import _shown
 from dllama_py.cluster.terminal import Console
 from dllama_py.progress import unwatched
-from tests.checkpoints import tiny_gguf
 
 MPIRUN = [str(Path(sys.executable).with_name("mpirun")), "-np", "2"]
 FRANCE = b"What is the capital of France? Answer in one sentence.\r"
@@ -107,8 +106,8 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
 
 
 @pytest.mark.parametrize(("in_front", "keys", "code"), [(False, b"\x04", 0), (True, b"\x03", 130)])
-def test_it_ends_without_a_word(tmp_path: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
-    with typing(chat(tiny_gguf(tmp_path / "tiny.gguf"), in_front), home) as user:
+def test_it_ends_without_a_word(smollm2_gguf: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
+    with typing(chat(smollm2_gguf, in_front), home) as user:
         user.see(b"\n> ")
         user.type(keys)
         assert user.code() == code
