@@ -203,6 +203,7 @@ def _foretold(engine: Engine, n_prompt: int) -> Figures:
     return {
         "foretold_decode_tok_s": engine.plan.decode_tok_s,
         "foretold_prefill_tok_s": engine.plan.prefill_tok_s_of(n_prompt),
+        "foretold_together_tok_s": engine.plan.batch_tok_s,
     }
 
 

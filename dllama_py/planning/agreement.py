@@ -28,7 +28,7 @@ def agree(orders: Orders, comm: Comm, n_threads: int, on_progress: Progress, roo
     shard = make_plan(orders.config, width, orders.replicate_kv)[comm.rank % width]
     subject = Subject(orders.config, shard, orders.kinds, orders.half_cache)
     with closing(Team(n_threads)) as team:
-        measured = measure(comm, subject, team, on_progress)
+        measured = measure(comm, subject, len(orders.layer_counts), team, on_progress)
     plan = None
     with agreed(comm):
         if root is not None:

@@ -9,7 +9,7 @@ from dllama_py.planning.wishes import Links, Node
 MACS_PER_BYTE = 6  # a desktop of four cores: 20 GB/s and 120 GMAC/s
 LATENCY_S = 150e-6  # of a message through a switch
 LINK_SHARE = 0.94  # of a link's bits, which are a message's
-LAYER_S, ROW_LAYER_S, STEP_S = 50e-6, 20e-6, 0.4e-3
+LAYER_S, ROW_LAYER_S, STEP_S = 50e-6, 20e-6, 0.2e-3
 
 
 def assumed_node(rank: int, free_bytes: int | None, bytes_per_s: float, n_threads: int) -> Node:

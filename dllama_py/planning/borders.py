@@ -9,7 +9,8 @@ Of all ways that fit, those are kept, one rule after the other, that
 4. have the smallest largest stage, counted in layers;
 
 and of these the fastest is taken. The first two rules forgive what is `NEARLY` as good. Speeds are known only so well,
-so equal machines get equal stages; and a machine is used that helps a prompt and costs a token next to nothing.
+so equal machines get equal stages; and a machine is used that helps a prompt and costs a token next to nothing. What
+counts of several sequences is the slowest stage, the head included.
 """
 
 from collections.abc import Callable, Iterable

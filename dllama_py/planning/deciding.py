@@ -52,8 +52,21 @@ def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str
         hops_s,
         prompts_s[chunk_rows],
         case.wishes.n_slots,
+        _together_s(case, counts, hops),
         notes,
     )
+
+
+def _together_s(case: Case, counts: tuple[int, ...], hops: Sequence[tuple[int, int]]) -> float:
+    """A token of all sequences, which share as many steps as there are stages: a step is done each time the slowest
+    stage is, or all of them in the time of a whole way."""
+    used = ranges(counts)
+    last, n_steps = used[-1][0], min(case.wishes.n_slots, len(used))
+    n_rows = -(-case.wishes.n_slots // n_steps)
+    stages_s = [float(case.step_s(stage, n_rows)[layers.start, layers.stop]) for stage, layers in used]
+    stages_s[-1] += case.head_s(last, n_rows)
+    way_s = sum(stages_s) + sum(case.hop_s(*hop, n_rows) for hop in hops) + case.answer_s(last) + case.root_s
+    return max(way_s, n_steps * max(stages_s)) / case.wishes.n_slots
 
 
 def _prompt_s(case: Case, counts: tuple[int, ...], hops: Sequence[tuple[int, int]], n_rows: int) -> float:

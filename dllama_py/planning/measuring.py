@@ -1,11 +1,12 @@
 """All ranks together: each measures itself, all pairs their links, and the root hears of it.
 
-Ranks of one host take turns, as they do in decoding one sequence, and then work at once, as they do in a prompt. It
-takes about a second, once the kernels are compiled.
+Stages of one host take turns, as they do in decoding one sequence, and then work at once, as they do in a prompt. It
+takes less than a second, once the kernels are compiled.
 """
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from dllama_py.transport.readiness import wait_for_kernels
 
 FACTS_BYTES = 4096  # of a rank's speeds as JSON: some forty types at most
 LOOPS = 20_000
-STEP_LOOPS = 25_000  # of Python that take as long as a stage does in a step beside its layers
+STEP_LOOPS = 8_000  # of Python that take as long as a stage does in a step beside its layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +34,17 @@ class Measured:
     links: Links
 
 
-def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> Measured:
+def measure(comm: Comm, subject: Subject, n_stages: int, team: Team, on_progress: Progress) -> Measured:
     """Called by all ranks at once, with the same model; kernels that are not compiled yet are compiled first."""
     probe = Probe(subject, team, on_progress)
     wait_for_kernels(comm, on_progress)
-    own_turn = comm.hosts[: comm.rank].count(comm.hosts[comm.rank])
+    turns = turns_of(comm.hosts, n_stages)
     speed = None
-    for turn in range(max(map(comm.hosts.count, comm.hosts))):
+    for turn in range(max(turns) + 1):
         comm.barrier()
-        if turn == own_turn:
+        if turn == turns[comm.rank]:
             speed = rank_speed(probe.one_row(), probe.many_rows(), _python_s() * STEP_LOOPS / LOOPS)
+            speed = replace(speed, wake_s=probe.waking_s(1 - 1 / n_stages))
     assert speed is not None
     comm.barrier()
     if comm.hosts.count(comm.hosts[comm.rank]) > 1:
@@ -50,6 +52,16 @@ def measure(comm: Comm, subject: Subject, team: Team, on_progress: Progress) -> 
     comm.barrier()
     links = measure_pairs(comm)
     return Measured(_gathered(comm, speed), links)
+
+
+def turns_of(hosts: Sequence[str], n_stages: int) -> list[int]:
+    """Of every rank: those of a stage measure at once, the stages on one host one after the other."""
+    width = len(hosts) // n_stages
+    stages = [set(hosts[rank // width * width :][:width]) for rank in range(len(hosts))]
+    return [
+        sum(hosts[rank] in stages[before] for before in range(0, rank // width * width, width))
+        for rank in range(len(hosts))
+    ]
 
 
 def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:

@@ -39,7 +39,8 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`token_s`: of one sequence, hops included; `prompt_s`: of a prompt of PROMPT_TOKENS in chunks of `chunk_rows`.
+    """`token_s`: of one sequence, hops included; `together_s`: of `n_sequences` at once; `prompt_s`: of a prompt of
+    PROMPT_TOKENS in chunks of `chunk_rows`.
 
     `is_measured`: the ranks are real ones; else they are assumed, and no host has a name yet.
     """
@@ -52,6 +53,7 @@ class Plan:
     hops_s: float
     prompt_s: float
     n_sequences: int
+    together_s: float
     notes: tuple[str, ...] = ()
     is_measured: bool = True
 
@@ -67,8 +69,8 @@ class Plan:
 
     @property
     def batch_tok_s(self) -> float:
-        """Of `n_sequences` at once, each in a stage of its own where there are enough."""
-        return 1 / max(self.token_s / self.n_sequences, *(stage.token_s for stage in self.stages), 0.0)
+        """Of `n_sequences` at once."""
+        return 1 / self.together_s
 
     @property
     def prefill_tok_s(self) -> float:

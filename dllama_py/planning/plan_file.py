@@ -30,7 +30,7 @@ def from_json(fields: dict[str, Any]) -> Plan:
     model, names = Model(**fields["model"]), list(Plan.__dataclass_fields__)
     _check_types(asdict(model), {"name": str, "n_layers": int, "weights_bytes": int, "digest": str})
     _check_types(fields, {"context": int, "chunk_rows": int, "n_sequences": int, "is_measured": bool})
-    _check_types(fields, {"token_s": float, "hops_s": float, "prompt_s": float})
+    _check_types(fields, {"token_s": float, "hops_s": float, "prompt_s": float, "together_s": float})
     plan = {name: fields[name] for name in names}
     stages = tuple(_stage(stage) for stage in fields["stages"])
     notes = tuple(str(note) for note in fields["notes"])

@@ -62,10 +62,10 @@ class Case:
             self.nodes[rank].speed.step_s for _, rank in ranks
         )
 
-    def head_s(self, stage: int) -> float:
-        """The logits of one row."""
+    def head_s(self, stage: int, n_rows: int = 1) -> float:
+        """The logits of so many rows."""
         ranks = zip(self.sizes, self.ranks(stage), strict=True)
-        return max(part_s(sizes.head, self.nodes[rank].speed, 1) for sizes, rank in ranks)
+        return max(part_s(sizes.head, self.nodes[rank].speed, n_rows) for sizes, rank in ranks)
 
     def needs_bytes(self, rank: int) -> Seconds:
         """float64 [L + 1, L + 1]: memory of a rank with layers [first, behind the last)."""
@@ -75,16 +75,20 @@ class Case:
         return needs + sizes.fixed_bytes
 
     def hop_s(self, sender: int, receiver: int, n_rows: int) -> float:
-        """From the leader of one stage to that of another, and on to the other ranks there."""
+        """From the leader of one stage to that of another, and on to the other ranks there, with the Python of both
+        ends, which is about as much as that of a step each. Who waits for a single row sleeps."""
         n_bytes = HEADER_BYTES + n_rows * self.wishes.row_bytes
         link = self.links[self.ranks(sender).start][self.ranks(receiver).start]
         on_s = sum(seconds(doubling(n_bytes, self.wishes.width), self._network(receiver)))
-        return link.latency_s + n_bytes / link.bytes_per_s + on_s
+        wake_s = self._wake_s(receiver) if n_rows == 1 else 0.0
+        return link.latency_s + n_bytes / link.bytes_per_s + on_s + self._ends_s(sender, receiver) + wake_s
 
     def answer_s(self, stage: int) -> float:
         """From the leader of the last stage to the root."""
+        if not stage:
+            return 0.0
         link = self.links[self.ranks(stage).start][0]
-        return link.latency_s + ANSWER_BYTES / link.bytes_per_s if stage else 0.0
+        return link.latency_s + ANSWER_BYTES / link.bytes_per_s + self._ends_s(stage, 0) + self._wake_s(0)
 
     def times(self) -> StageTimes:
         """All of it, with no time where the memory is too little."""
@@ -96,6 +100,12 @@ class Case:
         prefill = np.stack([self.step_s(stage, self.wishes.chunk_rows) for stage in range(n)])
         answers = np.array([self.answer_s(stage) + self.root_s for stage in range(n)])
         return StageTimes(np.where(fits, decode, np.inf), np.where(fits, prefill, np.inf), hops, hops[0], answers)
+
+    def _ends_s(self, sender: int, receiver: int) -> float:
+        return sum(self.nodes[self.ranks(stage).start].speed.step_s for stage in (sender, receiver))
+
+    def _wake_s(self, stage: int) -> float:
+        return max(self.nodes[rank].speed.wake_s for rank in self.ranks(stage))
 
     def _crowd(self, rank: int, n_rows: int) -> float:
         host = self.nodes[rank].facts.host

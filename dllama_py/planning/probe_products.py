@@ -1,5 +1,6 @@
 """Products that are timed before a model is loaded, over a piece of memory that stands for its weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,9 @@ from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import TensorSpec
 from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, packed_bytes
-from dllama_py.kernels.matmul import matmul
+from dllama_py.kernels.matmul import Product, matmul
 from dllama_py.kernels.program import Instruction, Program
+from dllama_py.kernels.words import Argument
 from dllama_py.planning.speeds import PROBE_ROWS
 from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes, piece_of
@@ -34,7 +36,8 @@ class Subject:
 
 
 class Products:
-    """Makes them; what they compute is of no use. `n_bytes`: of the memory, at most what a rank has of the model."""
+    """Makes them; what they compute is of no use. `n_bytes`: of the memory, at most what a rank has of the model;
+    `layer_bytes`: of a layer's weights that one row is multiplied with."""
 
     def __init__(self, subject: Subject) -> None:
         matrices = [spec for spec in held_specs(subject.config, subject.shard) if len(spec.shape) == 2]
@@ -44,13 +47,12 @@ class Products:
         self._n_blocks = subject.config.width // BLOCK
         weights_bytes = sum(_bytes(spec, subject) for spec in matrices if not spec.expert)
         self.n_bytes = min(max(weights_bytes, FEWEST_BYTES), MOST_BYTES)
+        self.layer_bytes = max(sum(_row_bytes(spec, subject) for spec in matrices if spec.layer == 0), 1)
         self._memory = zeroed(self.n_bytes)
         self._memory[:] = FILL
-        most_blocks = max(len(piece.blocks) for piece in pieces)
-        most_groups = 1 + max(len(piece.rows) for piece in pieces) // GROUP
         least_groups = LEAST_BYTES // min(packed_bytes(kind, GROUP, range(self._n_blocks)) for kind in self.kinds)
-        self._x = np.full((PROBE_ROWS, most_blocks * 4 * BLOCK), FILL, np.uint8)
-        self._out = np.zeros((PROBE_ROWS, GROUP * max(most_groups, least_groups)), np.float32)
+        self._x = np.full((PROBE_ROWS, self._n_blocks * 4 * BLOCK), FILL, np.uint8)
+        self._out = np.zeros((PROBE_ROWS, GROUP * max(self._n_groups, least_groups)), np.float32)
         self._rows = np.arange(PROBE_ROWS)
 
     def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int, int]:
@@ -60,11 +62,16 @@ class Products:
         n_groups = min(max(self._n_groups, LEAST_BYTES // group_bytes), n_bytes // group_bytes)
         size = n_groups * group_bytes
         count = n_bytes // size
-        products = [self.product(kind, n_groups, self._n_blocks, i * size, n_rows) for i in range(count)]
+        products = [self._product(kind, n_groups, i * size, n_rows) for i in range(count)]
         return Program(products), count * n_groups * GROUP * self._n_blocks * BLOCK, count * size
 
-    def product(self, kind: FloatType, n_groups: int, n_blocks: int, at: int, n_rows: int = 1) -> Instruction:
-        """Of a matrix of 16 * n_groups rows and 32 * n_blocks columns whose weights begin at this byte."""
+    def moved(self, arguments: Sequence[Argument], at: int) -> tuple[Argument, ...]:
+        """Of a product with other weights: the same with those that begin at this byte of the memory."""
+        return (*arguments[: Product.WEIGHTS], self._memory[at:], *arguments[Product.WEIGHTS + 1 :])
+
+    def _product(self, kind: FloatType, n_groups: int, at: int, n_rows: int) -> Instruction:
+        """Of a matrix of 16 * n_groups rows."""
+        n_blocks = self._n_blocks
         return matmul(kind)(
             starts=_numbers(0, n_rows),
             x=self._x,
@@ -86,6 +93,13 @@ class Products:
 
 def _bytes(spec: TensorSpec, subject: Subject) -> int:
     return packed_piece_bytes(spec, subject.kinds[spec.name], subject.shard, subject.config)
+
+
+def _row_bytes(spec: TensorSpec, subject: Subject) -> int:
+    """That one row is multiplied with; of experts all of them, by the first one's spec."""
+    if spec.expert is None:
+        return _bytes(spec, subject)
+    return 0 if spec.expert else _bytes(spec, subject) * subject.config.n_active_experts // subject.config.n_experts
 
 
 def _numbers(*values: int) -> NDArray[np.int64]:

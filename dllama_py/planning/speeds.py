@@ -12,7 +12,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.planning.sizes import PartSizes, Product, RankSizes
 
 PROBE_ROWS = 64
-BESIDE = ("layer_s", "row_layer_s", "step_s", "crowd")  # facts of a rank beside those of weights
+BESIDE = ("layer_s", "row_layer_s", "step_s", "crowd", "wake_s")  # facts of a rank beside those of weights
 DECODE_POSITIONS = 256  # what a token is assumed to see: a short question and half of its answer
 
 
@@ -28,13 +28,15 @@ class KindSpeed:
 class RankSpeed:
     """What a rank is measured by. `layer_s`, `row_layer_s`: what a layer takes beside its products, for one row that
     sees DECODE_POSITIONS and for each further one; `step_s`: what a step takes beside its layers; `crowd`: how many
-    times as long many rows take while all ranks of the host compute."""
+    times as long many rows take while all ranks of the host compute; `wake_s`: how much longer a step of one row takes
+    when the rank has slept until it came, as in a pipeline."""
 
     kinds: Mapping[FloatType, KindSpeed]
     layer_s: float
     row_layer_s: float
     step_s: float
     crowd: float = 1.0
+    wake_s: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Four digits are more than is known."""

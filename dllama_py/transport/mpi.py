@@ -6,9 +6,8 @@ is a signed 32-bit number and some libraries still stop there.
 
 import ctypes
 import os
-import time
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import NoReturn, ParamSpec, TypeVar
 
 import mpi4py
@@ -18,6 +17,7 @@ from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, Comm, PeerLost, SoloComm, pieces_of
 from dllama_py.transport.silence import Signs, Silence, patience_of
 from dllama_py.transport.tree import children_of, parent_of
+from dllama_py.transport.waiting import Waiter
 from dllama_py.transport.wires import make_wire
 from dllama_py.wire import Trouble, Wire, WireWord
 
@@ -26,10 +26,7 @@ mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the li
 from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
 CHUNK_BYTES = 1 << 30
-SPIN_S = 0.002
 REQUEST_SPIN_S = 0.0002  # a stage of a pipeline waits for as long as the others compute
-SLEEP_PART = 1 / 256  # of the time waited so far: that is how much longer a wait can take
-LONGEST_SLEEP_S = 0.005
 NAME_BYTES = 256
 TAG, REQUEST_TAG = 7, 10  # 8 and 9 are signs of life
 POLLS_PER_LOOK = 64
@@ -101,6 +98,7 @@ class MpiComm:
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
         self._signs = Signs(_Post(), self._patience_s)
+        self._steps, self._waiters = Waiter(), dict[int, Waiter]()  # for steps, and for messages of each rank
         self._is_in_step = False
         self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
         self.rank = self._world.Get_rank()
@@ -174,7 +172,7 @@ class MpiComm:
     @_explained
     def start_receive(self, buffer: Buffer, source: int) -> "MpiRequest":
         request = self._world.Irecv((buffer, buffer.nbytes, MPI.BYTE), source, REQUEST_TAG)
-        return MpiRequest(self, request, source)
+        return MpiRequest(self, request, source, waiter=self._waiters.setdefault(source, Waiter(REQUEST_SPIN_S)))
 
     @_explained
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
@@ -185,7 +183,7 @@ class MpiComm:
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
         self._is_in_step = False
         for chunk in pieces_of(buffer, self._chunk_bytes):
-            self._pass_on(chunk, root, self.wait_idle)
+            self._pass_on(chunk, root, partial(self.wait_idle, waiter=self._steps))
 
     def _pass_on(self, chunk: Buffer, root: int, wait: Callable[[MPI.Request], None]) -> None:
         """MPI's own broadcast, begun and tested, takes 140 us where its code is not in the caches."""
@@ -249,28 +247,32 @@ class MpiComm:
                 silence = silence or Silence()
                 self._look_round(silence, partner)
 
-    def wait_idle(self, request: MPI.Request, partner: int | None = None, spin_s: float = SPIN_S) -> None:
-        """Spin for a moment, as within a token; then sleep most of the time, so that an idle rank leaves its core."""
-        started = time.monotonic()
+    def wait_idle(self, request: MPI.Request, partner: int | None = None, waiter: Waiter | None = None) -> None:
+        """Asleep most of the time, so that an idle rank leaves its core. `waiter`: knows how long that took before."""
+        waiter = waiter or Waiter()
+        waiter.begin()
+        silence: Silence | None = None
         while not request.Test(self.status):
-            if time.monotonic() - started > spin_s:
-                break
-            os.sched_yield()
-        else:
-            return
-        silence = Silence()
-        while not request.Test(self.status):
-            self._look_round(silence, partner)
-            time.sleep(min((time.monotonic() - started) * SLEEP_PART, LONGEST_SLEEP_S))
+            if waiter.pause():
+                silence = silence or Silence()
+                self._look_round(silence, partner)
+        waiter.end()
 
 
 class MpiRequest:
     """A message under way from or to a partner."""
 
-    __slots__ = ("_comm", "_is_done", "_is_received", "_partner", "_request", "n_bytes")
+    __slots__ = ("_comm", "_is_done", "_is_received", "_partner", "_request", "_waiter", "n_bytes")
 
-    def __init__(self, comm: MpiComm, request: MPI.Request, partner: int, n_bytes: int | None = None) -> None:
-        self._comm, self._request, self._partner = comm, request, partner
+    def __init__(
+        self,
+        comm: MpiComm,
+        request: MPI.Request,
+        partner: int,
+        n_bytes: int | None = None,
+        waiter: Waiter | None = None,
+    ) -> None:
+        self._comm, self._request, self._partner, self._waiter = comm, request, partner, waiter
         self._is_done, self._is_received = False, n_bytes is None
         self.n_bytes = n_bytes or 0
 
@@ -284,7 +286,7 @@ class MpiRequest:
     def wait(self, patient: bool = False) -> None:
         self._comm.answer_others()
         if not self._is_done:
-            self._comm.wait_idle(self._request, None if patient else self._partner, REQUEST_SPIN_S)
+            self._comm.wait_idle(self._request, None if patient else self._partner, self._waiter)
             self._finish()
 
     def _finish(self) -> None:

@@ -54,7 +54,7 @@ def test_what_is_foretold() -> None:
     layers_s = 18 * (q40_layer / 20e9 + 20e-6) + 0.5e-3
     assert found.stages[0].token_s == pytest.approx(layers_s)
     assert found.stages[1].token_s == pytest.approx(layers_s + head / 20e9)
-    hops = 2 * LAN.latency_s + (64 + 4 * 4096 + 2048) / LAN.bytes_per_s
+    hops = 2 * LAN.latency_s + (64 + 4 * 4096 + 2048) / LAN.bytes_per_s + 4 * 0.5e-3  # the Python of their ends
     assert found.hops_s == pytest.approx(hops)
     assert found.token_s == pytest.approx(2 * layers_s + head / 20e9 + hops + 0.5e-3)  # the root's own work
     assert found.stages[0].cache_bytes == 18 * 2 * 4096 * 8 * 128 * 2

@@ -5,7 +5,7 @@ import pytest
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.team import Team
-from dllama_py.planning.measuring import Measured, measure, rank_speed
+from dllama_py.planning.measuring import Measured, measure, rank_speed, turns_of
 from dllama_py.planning.probe import Rates
 from dllama_py.planning.probe_products import Subject
 from dllama_py.progress import unwatched
@@ -25,6 +25,12 @@ def test_rates_become_speeds() -> None:
     assert (speed.layer_s, speed.step_s) == (30e-6, 0.001) and speed.row_layer_s == pytest.approx(5e-6)
 
 
+def test_stages_of_a_host_take_turns_and_ranks_of_a_stage_do_not() -> None:
+    assert turns_of("aab", 3) == [0, 1, 0]
+    assert turns_of("aaaa", 2) == [0, 0, 1, 1]
+    assert turns_of("abab", 2) == [0, 0, 1, 1]
+
+
 @pytest.mark.parametrize("n_ranks", [1, 3])
 @pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-qwen3moe"])
 def test_all_ranks_measure_and_the_root_is_told(name: str, n_ranks: int) -> None:
@@ -34,7 +40,7 @@ def test_all_ranks_measure_and_the_root_is_told(name: str, n_ranks: int) -> None
     def work(comm: Comm) -> Measured:
         team = Team(1)
         try:
-            return measure(comm, Subject(config, make_plan(config, 1)[0], kinds, True), team, unwatched)
+            return measure(comm, Subject(config, make_plan(config, 1)[0], kinds, True), n_ranks, team, unwatched)
         finally:
             team.close()
 
@@ -45,4 +51,4 @@ def test_all_ranks_measure_and_the_root_is_told(name: str, n_ranks: int) -> None
     for speed in root.speeds:
         assert set(speed.kinds) == expected
         assert all(kind.bytes_per_s > 0 and kind.macs_per_s > 0 for kind in speed.kinds.values())
-        assert speed.layer_s > 0 and speed.step_s > 0
+        assert speed.layer_s > 0 and speed.step_s > 0 and speed.wake_s >= 0

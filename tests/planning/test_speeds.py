@@ -39,4 +39,5 @@ def test_speeds_travel_as_json() -> None:
         "row_layer_s": 1e-5,
         "step_s": 0.0005,
         "crowd": 1.0,
+        "wake_s": 0.0,
     }
