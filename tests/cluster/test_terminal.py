@@ -44,6 +44,14 @@ class Typist:
         seen, _, self._seen = self._seen.partition(words)
         return seen
 
+    def leave(self, keys: bytes) -> int:
+        """-> the program's exit code."""
+        if keys == b"\x03":  # the first may have been meant for the answer
+            self.type(keys)
+            self.see(b"Ctrl-C again or Ctrl-D ends\r\n> ")
+        self.type(keys)
+        return self.code()
+
     def code(self) -> int:
         """Of the program, which must end now."""
         with suppress(OSError):  # how a pseudo-terminal says that nobody is at its other end
@@ -97,11 +105,7 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
         user.see(b"\n> ")
         user.type(4 * UP + b"\r")
         assert b"The capital of France is Paris.\r\n" in user.see(b"\n> ")
-        if keys == b"\x03":  # the first may have been meant for the answer
-            user.type(keys)
-            user.see(b"Ctrl-C again or Ctrl-D ends\r\n> ")
-        user.type(keys)
-        assert user.code() == code
+        assert user.leave(keys) == code
     assert FRANCE.decode().strip() in (home / "chat_history").read_text()
 
 
@@ -109,8 +113,7 @@ def test_a_conversation(smollm2_gguf: Path, home: Path, in_front: bool, keys: by
 def test_it_ends_without_a_word(smollm2_gguf: Path, home: Path, in_front: bool, keys: bytes, code: int) -> None:
     with typing(chat(smollm2_gguf, in_front), home) as user:
         user.see(b"\n> ")
-        user.type(keys)
-        assert user.code() == code
+        assert user.leave(keys) == code
 
 
 def test_what_the_launcher_says_is_shown_also_if_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
