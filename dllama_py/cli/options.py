@@ -157,9 +157,8 @@ def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None
             arguments.save_plan,
             arguments.plan_only,
         )
-    given = [option for option in ("split", "activations", "save_plan", "plan_only") if getattr(arguments, option)]
-    for option in given:
-        if option != "split" or arguments.split != "auto":
+    for option in ("stages", "plan", "split", "activations", "save_plan", "plan_only"):
+        if getattr(arguments, option) not in (None, False, "auto"):
             name = f"--{option.replace('_', '-')}"
             raise UsageError(f"{name} is for pipelines; add --topology pipeline or leave it out")
     return None

@@ -20,7 +20,7 @@ from dllama_py.planning import plan_file
 from dllama_py.planning.assumed import assumed_links, assumed_node
 from dllama_py.planning.deciding import decide
 from dllama_py.planning.plan import Plan
-from dllama_py.planning.splits import AUTO
+from dllama_py.planning.splits import AUTO, read_split
 from dllama_py.planning.wishes import Node, Wishes
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CHUNK_ROWS, DEFAULT_CONTEXT, WEIGHT_TYPES
 from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
@@ -72,6 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace, n_nodes: int) -> Plan:
     checkpoint, kinds = _model(arguments)
     config = checkpoint.config
+    width = _width(n_nodes, arguments.stages)
+    if not arguments.plan:
+        read_split(arguments.split, config.n_layers, n_nodes // width)  # refused before a million nodes are thought of
     nodes = _nodes(arguments, n_nodes)
     wishes = Wishes(
         model=checkpoint.path.name,
@@ -79,8 +82,8 @@ def _plan(arguments: argparse.Namespace, n_nodes: int) -> Plan:
         half_cache=halves_cache(config, kinds, arguments.kv_cache_type),
         row_bytes=4 * config.width,
         split=arguments.split,
-        width=_width(n_nodes, arguments.stages),
-        chunk_rows=arguments.chunk,
+        width=width,
+        chunk_rows=min(arguments.chunk, config.context_length),
     )
     if arguments.plan:
         saved = plan_file.read(arguments.plan)

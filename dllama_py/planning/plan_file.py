@@ -1,6 +1,7 @@
 """A plan as JSON: printed, saved, read again, and checked against the model and the hosts that it meets then."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,8 +32,10 @@ def from_json(fields: dict[str, Any]) -> Plan:
     _check_types(asdict(model), {"name": str, "n_layers": int, "weights_bytes": int, "digest": str})
     _check_types(fields, {"context": int, "chunk_rows": int, "n_sequences": int, "is_measured": bool})
     _check_types(fields, {"token_s": float, "hops_s": float, "prompt_s": float, "together_s": float})
+    _check_above_0(fields, ("context", "chunk_rows", "n_sequences", "token_s", "prompt_s", "together_s"))
     plan = {name: fields[name] for name in names}
     stages = tuple(_stage(stage) for stage in fields["stages"])
+    _check_order(stages)
     notes = tuple(str(note) for note in fields["notes"])
     return Plan(**(plan | {"model": model, "stages": stages, "notes": notes}))
 
@@ -101,7 +104,24 @@ def _stage(fields: dict[str, Any]) -> StagePlan:
             raise ValueError(f"layers {first} to {last}")
         layers = range(first, last + 1)
     ranks, hosts = tuple(map(int, fields["ranks"])), tuple(map(str, fields["hosts"]))
+    if len(ranks) != len(hosts):
+        raise ValueError(f"{len(ranks)} ranks on {len(hosts)} hosts")
     return StagePlan(**(fields | {"ranks": ranks, "hosts": hosts, "layers": layers}))
+
+
+def _check_order(stages: Sequence[StagePlan]) -> None:
+    """Stages and ranks are counted from 0 on, as many ranks in each stage: others would be run as if they were so."""
+    if [stage.number for stage in stages] != list(range(len(stages))):
+        raise ValueError(f"stages {[stage.number for stage in stages]}")
+    ranks = [rank for stage in stages for rank in stage.ranks]
+    if ranks != list(range(len(ranks))) or len({len(stage.ranks) for stage in stages}) > 1:
+        raise ValueError(f"ranks {[list(stage.ranks) for stage in stages]}")
+
+
+def _check_above_0(fields: dict[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        if not 0 < fields[name] < math.inf:
+            raise ValueError(f"{name} is {fields[name]}, expected more than 0")
 
 
 def _check_types(fields: dict[str, Any], types: dict[str, type]) -> None:

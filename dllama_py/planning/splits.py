@@ -9,6 +9,7 @@ from dllama_py.errors import UsageError
 
 AUTO = "auto"
 _FORMS = "expected auto, layers of each stage as 12,8,8, or ratios as 6:4"
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 
@@ -23,7 +24,7 @@ def read_split(text: str, n_layers: int, n_stages: int) -> tuple[int, ...] | Non
     if ":" in text:
         return _by_ratios(text, n_layers, n_stages)
     parts = text.split(",")
-    if not all(part.isdecimal() for part in parts):
+    if not all(_COUNT.fullmatch(part) for part in parts):
         raise UsageError(f"--split {text}: {_FORMS}")
     counts = tuple(map(int, parts))
     _check_length(text, len(counts), n_stages)

@@ -179,6 +179,7 @@ def test_the_first_space_is_dropped_only_where_a_text_begins(
         (("--ids", "1", "--weights", "q80"), ["--weights q80", "Hugging Face"]),
         (("--ids", "1", "--buffer-float-type", "q4"), ["q4", "f32"]),
         (("--ids", "1", "--tokenizer", "nowhere"), ["nowhere", "tokenizer"]),
+        (("--ids", "1", "--topology", "tensor", "--stages", "1"), ["--stages", "--topology pipeline"]),
     ],
 )
 def test_what_cannot_work_is_told_in_one_line(

@@ -60,6 +60,7 @@ def test_a_saved_plan_is_used_again(tmp_path: Path, capsys) -> None:
     ("arguments", "message"),
     [
         (["--split", "20,20"], "--split 20,20: 40 layers; the model has 36, layers 36 to 39 are not there"),
+        (["--nodes", "100000000"], "100000000 stages are wanted of a model of 36 layers"),
         (["--nodes", "37"], "37 stages are wanted of a model of 36 layers"),
         (["--nodes", "4", "--stages", "3"], "--stages 3: 4 nodes do not divide into them"),
         (

@@ -43,6 +43,7 @@ def test_ratios_lose_no_layer_and_leave_nobody_out(ratios: list[Fraction], spare
         ("half", 2, "--split half: expected auto, layers of each stage as 12,8,8, or ratios as 6:4"),
         ("6:-4", 2, "--split 6:-4: expected auto, layers of each stage as 12,8,8, or ratios as 6:4, numbers above 0"),
         ("6:0", 2, "--split 6:0: expected auto, layers of each stage as 12,8,8, or ratios as 6:4, numbers above 0"),
+        ("9999999999,1", 2, "--split 9999999999,1: expected auto, layers of each stage as 12,8,8, or ratios as 6:4"),
         ("14,,14", 3, "--split 14,,14: expected auto, layers of each stage as 12,8,8, or ratios as 6:4"),
         (
             "auto",
