@@ -22,6 +22,7 @@ from dllama_py.boot import Engine as OpenedEngine
 from dllama_py.boot import Say, open_engine
 from dllama_py.completion import Event, Finish, Piece, Request
 from dllama_py.desk import Desk, Job
+from dllama_py.drafting import Speculations, with_speculation
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
@@ -79,11 +80,14 @@ class Engine:
         tokenizer: str | Path | None = None,
         topology: str = "tensor",
         sequences: int = 1,
+        speculate: str | None = None,
+        draft: str | Path | None = None,
         say: Say = lambda line: None,
         **settings: Any,
     ) -> "Engine":
         """model: a GGUF file, `.m` file or Hugging Face folder. topology: `tensor`, or `pipeline` for one stage a rank;
-        other pipelines by `pipeline=PipelineSettings(...)`. sequences: answers under way at once, at most. say: is
+        other pipelines by `pipeline=PipelineSettings(...)`. sequences: answers under way at once, at most. speculate:
+        `off`, `lookup`, or `draft` with a small model of the same vocabulary; no choice changes an answer. say: is
         told, line by line, how the model is shared. settings: other fields of `settings.EngineSettings`.
 
         Entering it loads the model and raises what keeps it from that: UsageError, InputError, ClusterError.
@@ -94,8 +98,10 @@ class Engine:
             raise UsageError(f"there is no topology {topology!r}; expected tensor or pipeline")
         if topology == "pipeline":
             settings.setdefault("pipeline", PipelineSettings())
-        wishes = EngineSettings(n_slots=sequences, **settings)
-        return cls(wishes, Path(model), Path(tokenizer) if tokenizer else None, say)
+        wishes = EngineSettings(
+            n_slots=sequences, speculate=speculate, draft=Path(draft) if draft else None, **settings
+        )
+        return cls(with_speculation(wishes), Path(model), Path(tokenizer) if tokenizer else None, say)
 
     @staticmethod
     def serve(threads: int | None = None) -> None:
@@ -157,7 +163,9 @@ class Engine:
             with joined_world() as comm, open_engine(self._settings, comm, self._open_model, self._say) as engine:
                 assert engine is not None, "this is the root"
                 text = open_text(engine.checkpoint, self._tokenizer)
-                desk = Desk(engine.runner, self._settings.n_slots, text.tokenizer.piece if text else _no_text)
+                speculations = Speculations(self._settings.speculate, engine.draft)
+                piece = text.tokenizer.piece if text else _no_text
+                desk = Desk(engine.runner, self._settings.n_slots, piece, speculations.of)
                 self._became.put(_Opened(engine, text, desk))
                 desk.run()
         except AgreedFailure as failure:

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 
 from dllama_py.completion import Event, Request, Spelling
 from dllama_py.engine.runner import Runner
+from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
+from dllama_py.engine.speculation import Speculating
 from dllama_py.engine.together import Together
 from dllama_py.engine.token_loop import Loop, PromptChunk, Token, token_loop
 from dllama_py.errors import UsageError
+
+SpeculationOf = Callable[[int, SamplerSettings, int], Speculating]  # of slot, sampling, and ids that there are
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +45,12 @@ class _UnderWay:
 class Desk:
     """Runs jobs as they come, as many at once as there are slots; the others wait."""
 
-    def __init__(self, runner: Runner, n_slots: int, piece_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, runner: Runner, n_slots: int, piece_bytes: Callable[[int], bytes], speculation_of: SpeculationOf
+    ) -> None:
         self._runner = runner
         self._piece_bytes = piece_bytes
+        self._speculation_of = speculation_of
         self._wanted: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._sequences = [CachedSequence(runner, slot) for slot in range(n_slots)]
         self._free = set(range(n_slots))
@@ -97,7 +104,9 @@ class Desk:
         request = job.request
         slot = max(self._free, key=lambda free: (self._sequences[free].common(request.prompt), -free))
         self._free.remove(slot)
-        loop = token_loop(self._sequences[slot], request.prompt, request.settings, request.n_tokens, request.n_vocab)
+        speculation = self._speculation_of(slot, request.settings, request.n_vocab)
+        sequence = self._sequences[slot]
+        loop = token_loop(sequence, request.prompt, request.settings, request.n_tokens, request.n_vocab, speculation)
         spelling = Spelling(request, self._piece_bytes, drop_first_space=job.drop_first_space)
         self._jobs[job] = _UnderWay(slot, loop, spelling)
         self._together.add(job, loop)

@@ -10,6 +10,7 @@ EXCHANGES = ("f32", "bf16", "q80")
 ACTIVATIONS = ("f32", "bf16", "int8", "int8-row")
 TOPOLOGIES = ("tensor", "pipeline")
 CACHE_TYPES = ("auto", "f32", "f16")
+OFF, LOOKUP, DRAFT = SPECULATIONS = ("off", "lookup", "draft")
 WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
 
 
@@ -33,7 +34,8 @@ class PipelineSettings:
 class EngineSettings:
     """What a user may wish of a run; the same for every request. None: the default of the model or the machine.
 
-    `draft`: a small model that guesses at the root, if any. `pipeline`: None where all ranks share every layer.
+    `speculate`: who guesses, one of SPECULATIONS; None for draft where there is one, else off. `draft`: a small model
+    that guesses at the root, if any. `pipeline`: None where all ranks share every layer.
     """
 
     weights: str | None = None
@@ -44,5 +46,6 @@ class EngineSettings:
     replicate_kv: bool = False
     chunk_rows: int = DEFAULT_CHUNK_ROWS
     n_slots: int = 1
+    speculate: str | None = None
     draft: Path | None = None
     pipeline: PipelineSettings | None = None

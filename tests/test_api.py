@@ -51,12 +51,17 @@ def ids(tokens: Sequence[StreamedToken]) -> list[int]:
     return [token.id for token in tokens if token.id is not None]
 
 
-@pytest.mark.parametrize("sequences", [1, 3])
-def test_answers_at_once_are_those_of_each_alone(model: Path, alone: list[list[int]], sequences: int) -> None:
+@pytest.mark.parametrize(("sequences", "speculate"), [(1, "off"), (3, "lookup"), (2, "draft")])
+def test_answers_at_once_are_those_of_each_alone(
+    model: Path, alone: list[list[int]], sequences: int, speculate: str
+) -> None:
+    """Guesses change nothing; the small model is the same one, so that they are many."""
+    draft = model if speculate == "draft" else None
+
     async def all_answers() -> list[list[StreamedToken]]:
         return await asyncio.gather(*(answer(engine, prompt) for prompt in PROMPTS))
 
-    with Engine.open(model, sequences=sequences, n_threads=1) as engine:
+    with Engine.open(model, sequences=sequences, speculate=speculate, draft=draft, n_threads=1) as engine:
         answers = asyncio.run(all_answers())
     for tokens, expected in zip(answers, alone, strict=True):
         assert ids(tokens) == expected[: len(ids(tokens))]
@@ -95,6 +100,8 @@ def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="there is no topology 'ring'; expected tensor or pipeline"):
         Engine.open(tmp_path / "none.gguf", topology="ring")
+    with pytest.raises(UsageError, match="there is no speculation 'dice'; expected off, lookup, draft"):
+        Engine.open(tmp_path / "none.gguf", speculate="dice")
 
 
 def test_prompts_that_cannot_be(model: Path) -> None:

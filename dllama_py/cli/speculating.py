@@ -7,14 +7,10 @@ from pathlib import Path
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record
-from dllama_py.engine.draft_model import DraftModel
-from dllama_py.engine.lookup import Lookup
+from dllama_py.drafting import Speculations, with_speculation
 from dllama_py.engine.sampler import SamplerSettings
-from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
-from dllama_py.errors import UsageError
-from dllama_py.settings import EngineSettings
-
-OFF, LOOKUP, DRAFT = "off", "lookup", "draft"
+from dllama_py.engine.speculation import Speculating
+from dllama_py.settings import DRAFT, OFF, SPECULATIONS, EngineSettings
 
 
 def add_speculation_options(parser: options.Parser) -> None:
@@ -22,43 +18,30 @@ def add_speculation_options(parser: options.Parser) -> None:
     group = parser.add_argument_group("speculation")
     group.add_argument(
         "--speculate",
-        choices=(OFF, LOOKUP, DRAFT),
+        choices=SPECULATIONS,
         help="guess tokens and check several in one step, for the same answer sooner, as long as that pays; lookup: "
         "what followed the same tokens before; draft: what a small model says (default: draft with --draft, else off)",
     )
     group.add_argument("--draft", type=Path, metavar="PATH", help="a small model of the same vocabulary that guesses")
 
 
-def speculation_mode(arguments: argparse.Namespace) -> str:
-    """off, lookup or draft. UsageError if the two options do not belong together."""
-    mode: str = arguments.speculate or (DRAFT if arguments.draft else OFF)
-    if mode == DRAFT and arguments.draft is None:
-        raise UsageError("--speculate draft needs a small model of the same vocabulary; name it with --draft")
-    if mode == LOOKUP and arguments.draft is not None:
-        raise UsageError("--speculate lookup guesses without a model and --draft names one; give one of them")
-    return mode
-
-
 def speculating_settings(arguments: argparse.Namespace) -> EngineSettings:
-    """Of the engine, with the small model where one guesses."""
+    """Of the engine, with who guesses. UsageError if the two options do not belong together."""
     settings = options.engine_settings(arguments)
-    return replace(settings, draft=arguments.draft) if speculation_mode(arguments) == DRAFT else settings
+    return with_speculation(replace(settings, speculate=arguments.speculate, draft=arguments.draft))
 
 
 def speculation_of(
     arguments: argparse.Namespace, engine: Engine, sampling: SamplerSettings, n_vocab: int
 ) -> Speculating:
     """As the options say. `n_vocab`: ids below it may be sampled."""
-    if engine.draft is not None:
-        n_tokens = min(n_vocab, engine.draft.config.vocab_size)
-        return Speculation(DraftModel(engine.draft, sampling, n_tokens))
-    return Speculation(Lookup()) if speculation_mode(arguments) == LOOKUP else NO_SPECULATION
+    return Speculations(arguments.speculate, engine.draft).of(0, sampling, n_vocab)
 
 
 def speculation_figures(arguments: argparse.Namespace, speculation: Speculating, record: Record) -> dict[str, object]:
     """For the JSON object of one answer; None where nothing was counted."""
     return {
-        "speculation": speculation_mode(arguments),
+        "speculation": arguments.speculate or (DRAFT if arguments.draft else OFF),
         "acceptance": _acceptance(speculation),
         "tokens_per_step": _tokens_per_step(speculation, record),
         "cancelled_steps": speculation.counts.n_cancelled if speculation.counts.n_steps else None,

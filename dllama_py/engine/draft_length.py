@@ -112,8 +112,8 @@ class StepTimes:
         self._measured[n_rows] = _Measured(seconds, self._n_steps)
 
     def knows(self, n_rows: int) -> bool:
-        """Whether such a step was measured lately."""
-        return n_rows in self._measured
+        """Whether such a step was measured lately, or lies between some that were."""
+        return n_rows <= max(self._measured, default=0)
 
     def of(self, n_rows: int) -> float:
         """Expected seconds of one step."""

@@ -22,19 +22,20 @@ UNLIKELY = 0.05  # chance of an id that is not among the candidates
 
 
 class DraftModel:
-    """Follows a sequence in a slot of its own; computes nothing before it is asked.
+    """Follows a sequence in a slot of its own; computes nothing before it is asked."""
 
-    `n_tokens`: ids below may be drawn, and are known to the small model too.
-    """
-
-    def __init__(self, runner: Steps, settings: SamplerSettings, n_tokens: int) -> None:
+    def __init__(self, runner: Steps, settings: SamplerSettings, n_tokens: int, slot: int = 0) -> None:
         self.guess_s = SUPPOSED_S
-        self._sequence = CachedSequence(runner, slot=0)
+        self._sequence = CachedSequence(runner, slot)
         self._context = runner.context
+        self._ids: list[int] = []
+        self.draw_as(settings, n_tokens)
+
+    def draw_as(self, settings: SamplerSettings, n_tokens: int) -> None:
+        """As the large model does from now on. `n_tokens`: ids below may be drawn, and are known to both."""
         self._settings = settings
         temperature = 1.0 if settings.is_greedy else settings.temperature
         self._ask = replace(settings.ask(n_tokens), temperature=temperature)
-        self._ids: list[int] = []
 
     def start(self, prompt: Sequence[int]) -> None:
         """See `Drafter`."""
