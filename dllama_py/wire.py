@@ -78,6 +78,11 @@ class Wire:
     def __getitem__(self, word: WireWord) -> int:
         return int(self.words[word])
 
+    def totals(self) -> list[int]:
+        """Sent bytes, received bytes, messages, nanoseconds so far: asked for twice a token."""
+        words: list[int] = self.words[WireWord.SENT_BYTES : WireWord.NANOSECONDS + 1].tolist()
+        return words
+
 
 def empty_words() -> NDArray[np.int64]:
     """A table without functions, in which nothing has happened yet."""

@@ -117,7 +117,7 @@ def test_q40_is_within_half_a_step_away_from_its_far_end(x):
     assert (error <= step * (0.5 + 8 * 2.0**-11) + 8 * 2.0**-25)[near].all()
 
 
-@settings(max_examples=200, deadline=None)  # the first example compiles
+@settings(max_examples=200)
 @given(weights, st.sampled_from(WRITABLE), st.sampled_from([FloatType.F32, FloatType.F16, FloatType.BF16]))
 def test_fast_equals_the_definition(x, target, source):
     if source is FloatType.BF16:

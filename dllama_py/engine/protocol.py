@@ -6,6 +6,7 @@ step that decodes one token; those of longer steps follow in a message of their 
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -62,6 +63,7 @@ class Mail:
         self._first = np.zeros(8 * HEADER_WORDS + _step_bytes(1, 1, width), np.uint8)
         self._header = self._first[: 8 * HEADER_WORDS].view(np.int64)
         self._second = np.zeros(_step_bytes(max_rows, max_rows, width), np.uint8)
+        self._place = cache(self._new_place)
 
     def tell(self, kind: Message, *words: int) -> None:
         """To all other ranks."""
@@ -74,13 +76,12 @@ class Mail:
         if self._is_alone:
             return
         n_rows, n_wanted = len(step.slots), len(step.wanted)
-        message = self._step_message(n_rows, n_wanted)
-        words, floats = _views(message, n_rows, n_wanted)
+        second, words, floats = self._place(n_rows, n_wanted)
         write_step(words, step)
         floats[:] = x.reshape(-1)
         self.tell(Message.FORWARD, n_rows, n_wanted, step.n_candidates)
-        if not _is_short(n_rows, n_wanted):
-            self._comm.broadcast(message)
+        if second is not None:
+            self._comm.broadcast(second)
 
     def hear(self) -> tuple[Message, list[int]]:
         """The next message of the leader: its kind and its words."""
@@ -90,15 +91,18 @@ class Mail:
 
     def hear_step(self, n_rows: int, n_wanted: int, n_candidates: int) -> tuple[Step, Floats]:
         """The step that was announced, and its rows [T, D]; valid until the next message."""
-        message = self._step_message(n_rows, n_wanted)
-        if not _is_short(n_rows, n_wanted):
-            self._comm.broadcast(message)
-        words, floats = _views(message, n_rows, n_wanted)
+        second, words, floats = self._place(n_rows, n_wanted)
+        if second is not None:
+            self._comm.broadcast(second)
         return read_step(words, n_rows, n_wanted, n_candidates), floats.reshape(n_rows, self._width)
 
-    def _step_message(self, n_rows: int, n_wanted: int) -> Bytes:
-        buffer = self._first[8 * HEADER_WORDS :] if _is_short(n_rows, n_wanted) else self._second
-        return buffer[: _step_bytes(n_rows, n_wanted, self._width)]
+    def _new_place(self, n_rows: int, n_wanted: int) -> tuple[Bytes | None, Words, Floats]:
+        """The message that follows the header, if one does, and where a step's words and rows stand."""
+        is_short = n_rows == 1 and n_wanted <= 1
+        buffer = self._first[8 * HEADER_WORDS :] if is_short else self._second
+        message = buffer[: _step_bytes(n_rows, n_wanted, self._width)]
+        end = 8 * n_step_words(n_rows, n_wanted)
+        return None if is_short else message, message[:end].view(np.int64), message[end:].view(np.float32)
 
 
 def write_step(words: Words, step: Step) -> None:
@@ -121,14 +125,5 @@ def n_step_words(n_rows: int, n_wanted: int) -> int:
     return 2 * n_rows + 3 * n_wanted
 
 
-def _is_short(n_rows: int, n_wanted: int) -> bool:
-    return n_rows == 1 and n_wanted <= 1
-
-
 def _step_bytes(n_rows: int, n_wanted: int, width: int) -> int:
     return 8 * n_step_words(n_rows, n_wanted) + 4 * n_rows * width
-
-
-def _views(message: Bytes, n_rows: int, n_wanted: int) -> tuple[Words, Floats]:
-    end = 8 * n_step_words(n_rows, n_wanted)
-    return message[:end].view(np.int64), message[end:].view(np.float32)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from dllama_py.transport.comm import Buffer, Comm, Request
-from dllama_py.wire import Wire, WireWord
+from dllama_py.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,6 @@ class Traffic:
         )
 
 
-def traffic_of(wire: Wire) -> Traffic:
-    """What compiled code has exchanged."""
-    return Traffic(
-        wire[WireWord.SENT_BYTES],
-        wire[WireWord.RECEIVED_BYTES],
-        wire[WireWord.NANOSECONDS] * 1e-9,
-        wire[WireWord.MESSAGES],
-    )
-
-
 class MeteredComm:
     """Wraps a Comm and keeps totals. A wait for the next step (broadcast_idle, barrier) is not counted as time.
 
@@ -63,8 +53,13 @@ class MeteredComm:
 
     @property
     def traffic(self) -> Traffic:
-        own = Traffic(self._sent_bytes, self._received_bytes, self._seconds, self._messages)
-        return own + traffic_of(self._comm.wire) if self.size > 1 else own
+        sent_bytes, received_bytes, messages, nanoseconds = self._comm.wire.totals() if self.size > 1 else (0, 0, 0, 0)
+        return Traffic(
+            self._sent_bytes + sent_bytes,
+            self._received_bytes + received_bytes,
+            self._seconds + 1e-9 * nanoseconds,
+            self._messages + messages,
+        )
 
     @property
     def wire(self) -> Wire:

@@ -39,7 +39,7 @@ def guessing(plain: list[int], is_right: Callable[[int], bool], guess_s: float =
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     right=st.integers(0, 2**16 - 1),
     n_stages=st.sampled_from([2, 3, 5]),

@@ -24,7 +24,7 @@ def check_damage(model: Path, file: Path, n_bytes: int) -> None:
     """Damages the first n_bytes of a file of the model, or cuts it there."""
     whole = file.read_bytes()
 
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=120)
     @given(changes, st.booleans())
     def check(places: list[tuple[float, bytes]], cut: bool) -> None:
         data = bytearray(whole)

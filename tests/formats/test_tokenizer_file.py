@@ -144,7 +144,7 @@ damage = st.lists(
 def test_fuzzing_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     """Nothing but an InputError of one line, whatever the bytes."""
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(damage, st.integers(0, len(BYTES)), st.sampled_from([BYTES[:4], b"\x23\x71\x56\x00"]))
     def check(changes: list[tuple[int, int]], length: int, magic: bytes) -> None:
         data = bytearray(BYTES)

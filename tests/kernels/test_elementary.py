@@ -1,7 +1,7 @@
 # python -m pytest tests/kernels/test_elementary.py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -39,7 +39,6 @@ def slow_exp(x: Floats) -> Floats:
     return np.array([reference.exp_of(v) for v in x], np.float32)
 
 
-@settings(deadline=None)
 @given(arrays(np.float32, 16, elements=st.floats(width=32, allow_nan=False)))
 def test_exp_equals_the_reference(x: Floats) -> None:
     assert same_bits(fast_exp(x), slow_exp(x))

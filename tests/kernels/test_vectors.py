@@ -1,6 +1,6 @@
 # python -m pytest tests/kernels/test_vectors.py
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -44,7 +44,6 @@ def test_numbers_at_and_beside_the_middle_of_two_halves_are_narrowed_to_even() -
         check_narrowing(-padded)
 
 
-@settings(deadline=None)
 @given(arrays(np.float32, 16, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_any_number_is_narrowed_as_numpy_does(x: Floats) -> None:
     check_narrowing(x)

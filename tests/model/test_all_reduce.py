@@ -18,7 +18,7 @@ def reduced(parts: list[np.ndarray], exchange: str, way: Way) -> list[bytes]:
     return run_ranks(len(parts), lambda comm: all_reduced(comm, parts[comm.rank], exchange, way).tobytes())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     size=st.sampled_from([1, 2, 4, 8]),
     n_blocks=st.integers(1, 40),

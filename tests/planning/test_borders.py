@@ -50,7 +50,7 @@ def best_by_trying(found: StageTimes, n_sequences: int) -> tuple[float, ...] | N
     return min(ways, key=lambda way: way[4], default=None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_way_is_better(data: st.DataObject) -> None:
     n_stages, n_layers = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6))

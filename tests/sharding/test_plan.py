@@ -2,7 +2,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dllama_py.config import Arch, ModelConfig
@@ -98,7 +98,6 @@ SIZES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(SIZES, st.booleans(), st.data())
 def test_pieces_cover_every_tensor_and_leaves_never_move(sizes: dict[str, Any], replicate: bool, data: Any) -> None:
     group, experts = sizes.pop("group"), sizes.pop("experts")

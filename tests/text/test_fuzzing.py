@@ -14,7 +14,7 @@ from dllama_py.text.chat import ChatTemplate
 from dllama_py.text.tokenizer import Tokenizer
 from tests.fuzzing import for_some_time
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=150)
 
 scalars = (
     st.none()

@@ -237,7 +237,7 @@ def test_added_tokens_that_do_not_fit(added: Any, message: str) -> None:
 
 
 def test_fuzzing_any_bytes_are_read_or_refused() -> None:
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(st.binary(max_size=200) | st.integers(0, 8000), st.binary(max_size=8))
     def check(start: bytes | int, middle: bytes) -> None:
         whole = model(PLAIN)

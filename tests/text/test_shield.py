@@ -29,7 +29,7 @@ def words() -> list[dict[str, Any]]:
     return [{"a": ["x", ("<|im_end|>",)], "n": 3}]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(source=st.sampled_from(TEMPLATES), said=st.lists(FRAGMENTS.map("".join), min_size=1, max_size=3))
 def test_only_the_template_yields_control_tokens(tiny: Tokenizer, source: str, said: list[str]) -> None:
     template = ChatTemplate({"default": source}, tiny)
