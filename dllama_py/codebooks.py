@@ -25,10 +25,6 @@ class Codebook(NamedTuple):
     levels: tuple[int, ...]
     bitmap: str
 
-    @property
-    def n_codewords(self) -> int:
-        return len(codewords_of(self))
-
 
 @cache
 def codewords_of(book: Codebook) -> NDArray[np.int8]:

@@ -1,6 +1,9 @@
 """The instructions of a mixture of experts: who goes where, and the weighted sums of what the experts say."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.blocks import Floats
 from dllama_py.config import ModelConfig
@@ -9,6 +12,7 @@ from dllama_py.kernels.bias import add_expert_bias
 from dllama_py.kernels.layout import GROUP
 from dllama_py.kernels.matmul import matmul_weighted
 from dllama_py.kernels.program import Instruction
+from dllama_py.kernels.words import Argument
 from dllama_py.model.buffers import Buffers
 from dllama_py.sharding.plan import Shard
 from dllama_py.sharding.weights import Matrix
@@ -26,26 +30,48 @@ class Mixture:
 
     def expert_sums(self, matrix: Matrix) -> Instruction:
         """leaves[i][row] = weighted sum over the row's experts, over the columns of leaf i."""
-        b, x = self._buffers, self._buffers.hidden.form_for(matrix.kind)
-        return matmul_weighted(matrix.kind)(
+        b = self._buffers
+        return self._weighted_sums(
+            matrix,
+            b.hidden.form_for(matrix.kind),
             starts=b.expert_starts,
+            x_rows=b.pairs,
+            out_rows=b.pair_rows,
+            leaves=self._hidden_leaves,
+            factors=b.pair_factors,
+            n_rows=b.n_rows[1:],
+        )
+
+    def shared_sum(self, matrix: Matrix) -> Instruction:
+        """leaves[i][row] += factor * the shared expert's output, after those of the row's own experts."""
+        b = self._buffers
+        return self._weighted_sums(
+            matrix,
+            b.shared.form_for(matrix.kind),
+            starts=b.n_rows,
+            x_rows=b.identity,
+            out_rows=b.identity,
+            leaves=self._shared_leaves,
+            factors=b.shared_factors,
+        )
+
+    def _weighted_sums(self, matrix: Matrix, x: NDArray[Any], **rows: Argument) -> Instruction:
+        """`rows`: which rows of x go to which experts, and where their sums go."""
+        b = self._buffers
+        return matmul_weighted(matrix.kind)(
             x=x,
             x_stride=x.strides[0],
-            x_rows=b.pairs,
             weights=matrix.packed,
             n_groups=matrix.n_groups,
             n_blocks=matrix.n_blocks,
             phase=matrix.phase,
             out=b.leaves,
             out_stride=b.leaves.strides[1],
-            out_rows=b.pair_rows,
-            leaves=self._hidden_leaves,
             n_leaves=self._shard.n_leaves,
             leaf_stride=b.leaves.strides[0],
             n_experts=matrix.n_matrices,
-            factors=b.pair_factors,
-            n_rows=b.n_rows[1:],
             barrier=False,
+            **rows,
         )
 
     def add_hidden_bias(self, bias: Floats, out: Floats) -> Instruction:
@@ -77,29 +103,6 @@ class Mixture:
             bias=by_expert,
             bias_stride=by_expert.strides[0],
             n_groups=b.sum.shape[1] // GROUP,
-            barrier=False,
-        )
-
-    def shared_sum(self, matrix: Matrix) -> Instruction:
-        """leaves[i][row] += factor * the shared expert's output, after those of the row's own experts."""
-        b, x = self._buffers, self._buffers.shared.form_for(matrix.kind)
-        return matmul_weighted(matrix.kind)(
-            starts=b.n_rows,
-            x=x,
-            x_stride=x.strides[0],
-            x_rows=b.identity,
-            weights=matrix.packed,
-            n_groups=matrix.n_groups,
-            n_blocks=matrix.n_blocks,
-            phase=matrix.phase,
-            out=b.leaves,
-            out_stride=b.leaves.strides[1],
-            out_rows=b.identity,
-            leaves=self._shared_leaves,
-            n_leaves=self._shard.n_leaves,
-            leaf_stride=b.leaves.strides[0],
-            n_experts=1,
-            factors=b.shared_factors,
             barrier=False,
         )
 

@@ -36,11 +36,6 @@ class PartSizes:
         """In memory, all experts."""
         return self.vectors_bytes + sum(product.n_bytes * product.n_experts for product in self.products)
 
-    @property
-    def token_bytes(self) -> int:
-        """Of weights that one decoded token reads: the active experts'."""
-        return sum(product.n_bytes * product.n_active for product in self.products)
-
 
 @dataclass(frozen=True, slots=True)
 class RankSizes:

@@ -32,5 +32,8 @@ def test_a_token_reads_two_experts_of_eight() -> None:
     attention = (4096 * 4096 * 2 + 4096 * 1024 * 2) * 18 // 32
     expert = 3 * 4096 * 14336 * 18 // 32
     router = 2 * 16 * 4096 * 4 // 2  # eight rows, in memory a group of 16
-    assert sizes.layers[0].token_bytes == attention + 2 * expert + router
+    assert (
+        sum(product.n_bytes * product.n_active for product in sizes.layers[0].products)
+        == attention + 2 * expert + router
+    )
     assert sizes.layers[0].weights_bytes == attention + 8 * expert + router + 2 * 4096 * 4
