@@ -15,7 +15,7 @@ from dllama_py.engine.speculation import NO_SPECULATION, Speculating
 from dllama_py.engine.step import Steps
 from dllama_py.errors import UsageError
 from dllama_py.prompting import Text
-from dllama_py.text.thinking import CLOSE, OPEN, ThoughtSplitter
+from dllama_py.text.thinking import OPEN, message_of
 
 Message = dict[str, str]
 
@@ -118,12 +118,5 @@ class Dialogue:
             if is_cancelled():
                 break
         if said:
-            content = _with_ended_thought(said, question.thinks)
-            self.messages = [*question.messages, {"role": "assistant", "content": content}]
-
-
-def _with_ended_thought(said: str, inside: bool) -> str:
-    """A thought that was cut short is closed, or a template would take it for the answer."""
-    splitter = ThoughtSplitter(inside=inside)
-    splitter.feed(said)
-    return said + CLOSE if splitter.inside else said
+            answer = {"role": "assistant"} | message_of(said, question.thinks)
+            self.messages = [*question.messages, answer]

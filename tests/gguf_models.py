@@ -26,8 +26,9 @@ GOLDEN_POSITIONS = [0, 63, 79, 80, 100, 143, 199]
 Shapes = Iterator[tuple[str, tuple[int, ...], float]]
 
 
-def tiny_gguf_model(path: Path, name: str, kind: str = "F32", **changes: object) -> Path:
-    """`kind`: of all matrices, as ggml calls it. `changes`: metadata keys after the architecture's name, dots as `__`;
+def tiny_gguf_model(path: Path, name: str, kind: str = "F32", experts: str = "", **changes: object) -> Path:
+    """`kind`: of all matrices, as ggml calls it, `experts`: of those of experts, if it is another.
+    `changes`: metadata keys after the architecture's name, dots as `__`;
     None leaves one out.
     """
     writer = gguf.GGUFWriter(path, name)
@@ -38,7 +39,8 @@ def tiny_gguf_model(path: Path, name: str, kind: str = "F32", **changes: object)
     add_tokenizer(writer, VOCAB)
     for tensor, shape, scale in _shapes(name):
         is_matrix = len(shape) > 1 and tensor.endswith(".weight") and "ffn_gate_inp" not in tensor
-        add_gguf_tensor(writer, tensor, _values(tensor, shape, scale), Kind[kind] if is_matrix else Kind.F32)
+        own = Kind[experts if experts and "_exps" in tensor else kind]
+        add_gguf_tensor(writer, tensor, _values(tensor, shape, scale), own if is_matrix else Kind.F32)
     finish_gguf(writer)
     return path
 

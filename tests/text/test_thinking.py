@@ -3,7 +3,7 @@ from itertools import groupby
 
 import pytest
 
-from dllama_py.text.thinking import ThoughtSplitter
+from dllama_py.text.thinking import ThoughtSplitter, message_of
 
 
 def spans(pieces: list[str], inside: bool = False) -> list[tuple[str, bool]]:
@@ -44,3 +44,29 @@ def test_a_thought_that_has_not_ended_is_known() -> None:
     assert splitter.inside
     splitter.feed("</think>")
     assert not splitter.inside
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 200])
+def test_channels_before_the_final_one_are_thoughts(size: int) -> None:
+    thought = "<|channel|>analysis<|message|>France's <|end|><|start|>assistant<|channel|>final<|message|>"
+    pieces = [(thought + "Paris <|channel|>.")[i : i + size] for i in range(0, len(thought) + 18, size)]
+    assert spans(pieces) == [(thought, True), ("Paris <|channel|>.", False)]
+    assert spans(["<|channel|>fin", "al<|message|>Paris"]) == [("<|channel|>final<|message|>", True), ("Paris", False)]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("<think>a</think>b", {"content": "<think>a</think>b"}),
+        ("<think>a", {"content": "<think>a</think>"}),
+        ("plain", {"content": "plain"}),
+        (
+            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b",
+            {"thinking": "a", "content": "b"},
+        ),
+        ("<|channel|>analysis<|message|>cut sho", {"thinking": "cut sho", "content": ""}),
+        ("<|channel|>final<|message|>b", {"thinking": "", "content": "b"}),
+    ],
+)
+def test_an_answer_goes_back_to_the_template(said: str, message: dict[str, str]) -> None:
+    assert message_of(said, False) == message
