@@ -123,7 +123,7 @@ def plan_of(measured: MeasuredPipeline) -> Plan:
         StagePlan(i, tuple(each.place.ranks), (each.host,), each.place.layers, 0, 0, 0, None, 0.0, 0.0)
         for i, each in enumerate(measured.stages)
     )
-    return Plan(Model("m", measured.n_layers, 0, ""), 512, 64, stages, 1.0, 0.0, 1.0, 1)
+    return Plan(Model("m", measured.n_layers, 0, ""), 512, 64, stages, 1.0, 0.0, 1.0, 1, 1.0)
 
 
 def test_layers_belong_where_they_are_fast() -> None:
