@@ -75,7 +75,7 @@ def _collectives(times: Times) -> "Table":
     """The slowest all-reduces of the typical token."""
     step = times.steps[times.typical]
     table = _table(
-        "All-reduces of one token, the slowest",
+        "Exchanges of one token, the slowest",
         ["number", "bytes sent by each", "took us", "waited us", "transfer us", "order of arrival"],
     )
     slowest = sorted(step.collectives, key=lambda each: min(each.arrived_ns) - max(each.through_ns))

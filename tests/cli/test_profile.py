@@ -71,9 +71,10 @@ def test_two_nodes(model: str, tmp_path: Path) -> None:
     assert found.keys() == KEYS
     assert (found["nodes"], found["exchange"], len(found["hosts"]), len(found["links"])) == (2, "q80", 2, 1)
     config = open_checkpoint(Path(model)).config
-    assert [each["number"] for each in found["collectives"]] == list(range(2 * config.n_layers))
+    assert [each["number"] for each in found["collectives"]] == list(range(2 * config.n_layers + 1))
+    assert {tuple(each["sent_bytes"]) for each in found["collectives"][:-1]} == {(config.width // 32 * 34,) * 2}
+    assert found["collectives"][-1]["sent_bytes"] == [0, 8 * (1 + 2 * 4)]  # the best candidate and four sums of shares
     for each in found["collectives"]:
-        assert each["sent_bytes"] == [config.width // 32 * 34] * 2
         assert sum(each["times_last"]) == 3  # the last of four steps has no end
         assert sorted(each["usual_order"]) == [0, 1]
         assert min(each["wait_ms"]) >= 0 and min(each["transfer_ms"]) >= 0
@@ -96,7 +97,8 @@ def test_stages_of_a_pipeline(model: str, tmp_path: Path) -> None:
     assert [(hop["from"], hop["to"]) for hop in found["hops"]] == [(0, 1), (1, 0)]
     assert all(0 <= hop["ms"] <= hop["longest_ms"] for hop in found["hops"])
     parts = sum(sum(stage[key] for key in ("layers_ms", "head_ms", "beside_ms")) for stage in found["stages"])
-    assert parts + sum(hop["ms"] for hop in found["hops"]) == pytest.approx(found["token_ms"])
+    whole = parts + sum(hop["ms"] for hop in found["hops"])
+    assert whole >= found["token_ms"] - 1e-6  # more where a wait was taken for a part of a hop and of a layer
     assert found["advice"]["sentence"].startswith("Stage ")
     events = json.loads(trace.read_text())["traceEvents"]
     assert {event["pid"] for event in events if event.get("cat") == "hop"} == {0, 1}
@@ -106,7 +108,7 @@ def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "--model", model, *STEPS]) == 0
     out = capsys.readouterr().out
     assert [title for title in ("Per token (", "Kernels in prefill", "Kernels in decode") if title not in out] == []
-    assert "All-reduces" not in out  # there are none
+    assert "Exchanges" not in out  # there are none
     assert "matmul_q40" in out and "barriers" in out
     assert max(map(len, out.splitlines())) <= 110
 
