@@ -1,5 +1,6 @@
 """What a runner does beside computing a step: of one stage, and as a pipeline would."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +8,8 @@ from dataclasses import replace
 from dllama_py.engine.step import StepResult, Work
 
 
-class OneStage:
-    """A step that is submitted is computed when it is collected."""
+class OneStage(ABC):
+    """A step that is submitted is computed when it is collected; a test's own runner says how."""
 
     max_rows: int
     context: int
@@ -16,13 +17,14 @@ class OneStage:
     n_in_flight = 1
 
     def seconds_of(self, n_rows: int) -> float:
-        raise NotImplementedError
+        """Of a step, on a pipe's clock: none unless the test says so."""
+        return 0.0
 
-    def cut(self, slot: int, length: int, /) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def cut(self, slot: int, length: int, /) -> None: ...
 
-    def forward(self, work: Work, /) -> StepResult:
-        raise NotImplementedError
+    @abstractmethod
+    def forward(self, work: Work, /) -> StepResult: ...
 
     def submit(self, work: Work, /) -> Work:
         return work
