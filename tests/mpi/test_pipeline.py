@@ -79,7 +79,7 @@ def test_chunks_of_a_prompt_follow_each_other_without_waiting(comm: Comm, model:
     """As many chunks as there are stages, one less and one more; nothing is wanted of any but the last."""
     path = model()
     alone = solo_logits(path, [IDS]) if comm.rank == 0 else []
-    with engine_on(comm, path, pipeline=PipelineSettings()) as engine:
+    with engine_on(comm, path, pipeline=PipelineSettings(split=SPLITS[comm.size][1])) as engine:
         for n_chunks in (comm.size - 1, comm.size, comm.size + 1, 20) if engine else ():
             assert engine is not None
             sequence = CachedSequence(engine.runner, 0, chunk_rows=-(-len(IDS) // n_chunks))
@@ -97,7 +97,7 @@ def test_sampling_asks_the_last_stage(comm: Comm, model: Callable[..., Path], te
         with engine_on(SoloComm(), path) as engine:
             assert engine is not None
             wanted = _sampled(engine, settings)
-    with engine_on(comm, path, pipeline=PipelineSettings()) as engine:
+    with engine_on(comm, path, pipeline=PipelineSettings(split=SPLITS[comm.size][1])) as engine:
         assert engine is None or _sampled(engine, settings) == wanted
 
 
@@ -109,7 +109,7 @@ def _sampled(engine: Engine, settings: SamplerSettings) -> list[int]:
 def test_steps_in_flight_are_answered_in_order(comm: Comm, model: Callable[..., Path]) -> None:
     path = model()
     alone = solo_logits(path, TEXTS) if comm.rank == 0 else []
-    with engine_on(comm, path, pipeline=PipelineSettings(), n_slots=3) as engine:
+    with engine_on(comm, path, pipeline=PipelineSettings(split=SPLITS[comm.size][1]), n_slots=3) as engine:
         if engine is None:
             return
         runner = engine.runner
@@ -136,7 +136,7 @@ def test_sequences_in_flight_say_what_each_says_alone(
         with engine_on(SoloComm(), path) as engine:
             assert engine is not None
             alone = [ids_of(engine, prompt, settings, 12 + number) for number, prompt in enumerate(prompts)]
-    with engine_on(comm, path, pipeline=PipelineSettings(), n_slots=n_sequences) as engine:
+    with engine_on(comm, path, pipeline=PipelineSettings(split=SPLITS[comm.size][1]), n_slots=n_sequences) as engine:
         if engine is None:
             return
         sequences = [CachedSequence(engine.runner, slot, chunk_rows=16) for slot in range(n_sequences)]

@@ -66,9 +66,13 @@ def in_batches(
             done[slot] += n_rows
             if n_rows:
                 wanted[len(rows) - 1] = slot, done[slot] - 1
-        logits = engine.runner.forward(Work(rows, list(wanted))).logits
-        for row, (slot, position) in zip(logits, wanted.values(), strict=True):
-            found[slot][position] = row
+        for first in range(0, len(rows), engine.runner.max_rows):  # how many these are, the machine's speed may say
+            part = range(first, min(first + engine.runner.max_rows, len(rows)))
+            asked = [row for row in wanted if row in part]
+            logits = engine.runner.forward(Work(rows[part.start : part.stop], [row - first for row in asked])).logits
+            for row, scores in zip(asked, logits, strict=True):
+                slot, position = wanted[row]
+                found[slot][position] = scores
     return found
 
 
