@@ -77,7 +77,7 @@ class Scores:
 
     def best_key(self) -> int:
         """Of the lowest id of the largest logit. What is not a number counts as larger than all."""
-        return self._keys.item() if self._keys.size == 1 else int(np.maximum.reduce(self._keys, axis=None))
+        return max(map(max, self._keys.tolist()))  # numpy's reduction costs 24 us when it is cold, once a token
 
     def known(self) -> tuple[Candidates, bool]:
         """The candidates that are certainly the best, and whether they are all that could be chosen."""

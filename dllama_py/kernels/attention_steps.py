@@ -92,11 +92,11 @@ def load_values(half: Any, args: int, page_head: int, j: int, element: int) -> A
 
 
 @njit(forceinline=True)
-def prefetch_values(half: Any, args: int, page_head: int, e: int) -> None:
-    """Asks for part e of E of the page's values, which are wanted once the scores are known."""
-    n_bytes = PAGE * (2 if number_of(half) else 4)
-    at = argument(args, Attention.V_CACHE) + (page_head * argument(args, Attention.HEAD_WIDTH) + e) * n_bytes
-    for line in range(0, n_bytes, 64):
+def prefetch_values(half: Any, args: int, page_head: int, e: int, n_seen: int) -> None:
+    """Asks for part e of E of the page's first values, which are wanted once the scores are known."""
+    width, n_bytes = argument(args, Attention.HEAD_WIDTH), 2 if number_of(half) else 4
+    at = argument(args, Attention.V_CACHE) + page_head * PAGE * width * n_bytes
+    for line in range(e * PAGE * n_bytes, min((e + 1) * PAGE, n_seen * width) * n_bytes, 64):
         prefetch_line(at + line)
 
 
@@ -114,16 +114,22 @@ def score_page(half: Any, zero: Any, args: int, queries: Queries, place: Any) ->
 
 @njit(error_model="numpy")
 def score_page_of_few(half: Any, zero: Any, args: int, queries: Queries, place: Any) -> None:
-    """As score_page, 64 positions side by side. Few products hide no waiting for memory, so values are asked for."""
+    """As score_page, 64 positions side by side. Few products hide no waiting for memory, so values are asked for.
+
+    Of a page's end that nobody sees no memory is read: the last keys that are seen stand in for it.
+    """
     page_head, page = place
     q, scores = listed(zero, queries, QUERIES), listed(zero, queries, SCORES)
+    n_seen = min(PAGE, queries.longest - page * PAGE)
+    last = (n_seen - 1) // RUN * RUN
+    first1, first2, first3 = min(16, last), min(32, last), min(48, last)
     a = b = c = d = zero
     for e in range(argument(args, Attention.HEAD_WIDTH)):
-        prefetch_values(half, args, page_head, e)
+        prefetch_values(half, args, page_head, e, n_seen)
         a = rows_fma_at(a, load_keys(half, args, page_head, e, 0), q, 4 * e)
-        b = rows_fma_at(b, load_keys(half, args, page_head, e, 16), q, 4 * e)
-        c = rows_fma_at(c, load_keys(half, args, page_head, e, 32), q, 4 * e)
-        d = rows_fma_at(d, load_keys(half, args, page_head, e, 48), q, 4 * e)
+        b = rows_fma_at(b, load_keys(half, args, page_head, e, first1), q, 4 * e)
+        c = rows_fma_at(c, load_keys(half, args, page_head, e, first2), q, 4 * e)
+        d = rows_fma_at(d, load_keys(half, args, page_head, e, first3), q, 4 * e)
     rows_store(scores, page * PAGE * 4, a)
     rows_store(scores, page * PAGE * 4 + 64, b)
     rows_store(scores, page * PAGE * 4 + 128, c)
