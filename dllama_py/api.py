@@ -80,15 +80,14 @@ class Engine:
         tokenizer: str | Path | None = None,
         topology: str = "tensor",
         sequences: int = 1,
-        speculate: str | None = None,
         draft: str | Path | None = None,
         say: Say = lambda line: None,
         **settings: Any,
     ) -> "Engine":
         """model: a GGUF file, `.m` file or Hugging Face folder. topology: `tensor`, or `pipeline` for one stage a rank;
-        other pipelines by `pipeline=PipelineSettings(...)`. sequences: answers under way at once, at most. speculate:
-        `off`, `lookup`, or `draft` with a small model of the same vocabulary; no choice changes an answer. say: is
-        told, line by line, how the model is shared. settings: other fields of `settings.EngineSettings`.
+        other pipelines by `pipeline=PipelineSettings(...)`. sequences: answers under way at once, at most. draft: a
+        small model of the same vocabulary that guesses. say: is told, line by line, how the model is shared. settings:
+        other fields of `settings.EngineSettings`, such as speculate="lookup"; no guess changes an answer.
 
         Entering it loads the model and raises what keeps it from that: UsageError, InputError, ClusterError.
         """
@@ -98,9 +97,7 @@ class Engine:
             raise UsageError(f"there is no topology {topology!r}; expected tensor or pipeline")
         if topology == "pipeline":
             settings.setdefault("pipeline", PipelineSettings())
-        wishes = EngineSettings(
-            n_slots=sequences, speculate=speculate, draft=Path(draft) if draft else None, **settings
-        )
+        wishes = EngineSettings(n_slots=sequences, draft=Path(draft) if draft else None, **settings)
         return cls(with_speculation(wishes), Path(model), Path(tokenizer) if tokenizer else None, say)
 
     @staticmethod

@@ -15,23 +15,18 @@ import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
-from dllama_py.config import ModelConfig
 from dllama_py.description import model_lines, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
-from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
-from dllama_py.formats.identity import local_copy
 from dllama_py.formats.soundness import refuse_broken
 from dllama_py.memory_plan import MemoryPlan, NodeFacts, plan_memory, refuse_what_does_not_fit
+from dllama_py.ordering import orders_for
 from dllama_py.orders import Orders
-from dllama_py.planning import plan_file
 from dllama_py.planning.plan import Plan
-from dllama_py.planning.splits import read_split
 from dllama_py.planning.wishes import Root
 from dllama_py.progress import Progress, unwatched
-from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings, PipelineSettings
-from dllama_py.sharding.grid import even_split, grid_shards, make_grid
-from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
+from dllama_py.settings import EngineSettings
+from dllama_py.sharding.grid import grid_shards
 from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
@@ -110,18 +105,13 @@ def open_engine(
     """
     started = time.perf_counter()
     on_progress = watch.on_progress if comm.rank == 0 else unwatched
-    checkpoint: Checkpoint | None = None
-    orders: Orders | None = None
-    draft: Draft | None = None
+    opened = _NOTHING
     with agreed(comm):
         threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
         if comm.rank == 0:
-            checkpoint = open_model()
-            orders = _decide(checkpoint, settings, comm.hosts)
-            check(checkpoint, orders)
-            refuse_broken(checkpoint)
-            draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
-    orders = _share(orders, comm)
+            opened = _opened(settings, comm.hosts, open_model, check)
+    checkpoint, draft = opened.checkpoint, opened.draft
+    orders = _share(opened.orders, comm)
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
     if checkpoint is not None:
         for line in (*model_lines(checkpoint, orders), *warning_lines(facts)):
@@ -157,6 +147,27 @@ def open_engine(
             yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser, plan)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The model, what all ranks must know of it, and who guesses for it: at the root alone."""
+
+    checkpoint: Checkpoint | None = None
+    orders: Orders | None = None
+    draft: Draft | None = None
+
+
+_NOTHING = _Opened()
+
+
+def _opened(settings: EngineSettings, hosts: Sequence[str], open_model: Open, check: Check) -> _Opened:
+    checkpoint = open_model()
+    orders = orders_for(checkpoint, settings, hosts)
+    check(checkpoint, orders)
+    refuse_broken(checkpoint)
+    draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
+    return _Opened(checkpoint, orders, draft)
+
+
 def _root(checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch) -> Root | None:
     """What the root adds to the plan of a pipeline."""
     if checkpoint is None or settings.pipeline is None:
@@ -175,45 +186,6 @@ def _plan_stages(
 
     plan = agree(orders, comm, n_threads, on_progress, root)
     return _share(follow(orders, plan) if plan else None, comm), plan
-
-
-def _decide(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence[str]) -> Orders:
-    """The root's choices, for the ranks on these hosts. Raises before anything is loaded."""
-    config = checkpoint.config
-    kinds = tensor_kinds(checkpoint, weights_type(checkpoint, settings.weights))
-    layer_counts = _layer_counts(config, kinds, settings.pipeline, hosts)
-    grid_shards(config, make_grid(config.n_layers, len(hosts), layer_counts), settings.replicate_kv)
-    context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
-    return Orders(
-        config,
-        kinds,
-        context,
-        settings.exchange,
-        halves_cache(config, kinds, settings.cache_type),
-        settings.replicate_kv,
-        min(settings.chunk_rows, settings.n_slots * context),  # there are no more rows
-        settings.n_slots,
-        layer_counts,
-        settings.pipeline.activations if settings.pipeline else "f32",
-        local_copy(checkpoint) if len(layer_counts) > 1 else None,
-        settings.pipeline is not None and settings.pipeline.plan_only,
-    )
-
-
-def _layer_counts(
-    config: ModelConfig, kinds: Kinds, pipeline: PipelineSettings | None, hosts: Sequence[str]
-) -> tuple[int, ...]:
-    """Of each stage, until the ranks are measured; of one stage where every rank has all layers."""
-    if pipeline is None:
-        return (config.n_layers,)
-    if pipeline.plan is not None:
-        saved = plan_file.read(pipeline.plan)
-        plan_file.check(saved, pipeline.plan, config, kinds, hosts)
-        return saved.counts
-    n_stages = pipeline.n_stages or len(hosts)
-    if n_stages == 1 and (pipeline.plan_only or pipeline.save_plan):
-        raise UsageError("a plan of one stage says nothing; start more ranks (mpirun -np N), or leave --stages out")
-    return read_split(pipeline.split, config.n_layers, n_stages) or even_split(config.n_layers, n_stages)
 
 
 def _share(orders: Orders | None, comm: Comm) -> Orders:

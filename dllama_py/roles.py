@@ -34,7 +34,7 @@ def take_role(
     world.barrier()  # whoever is still loading is not missed; from here on leaders miss each other
     grid = orders.grid(world.size)
     n_kept = steps_in_flight(len(grid.stages)) - 1  # steps that overtake an answer on its way
-    past = world.part(range(world.size)) if n_kept else world  # the chain
+    beside = world.part(range(world.size)) if n_kept else world  # for what does not wait for the chain
     if rank.comm.rank:
         serve(rank.model, world, rank.comm, shards[world.rank], n_kept)
         yield None
@@ -42,10 +42,10 @@ def take_role(
     stage = Stage(rank.model, rank.comm, [shards[other] for other in grid.ranks_with(world.rank)], n_kept)
     hops = Hops(world, team, rank.model, orders.activations, len(grid.stages), len(grid.stages[-1].ranks))
     if checkpoint is None:
-        _lead(stage, world, grid, hops, past)
+        _lead(stage, world, grid, hops, beside)
         yield None
     else:
-        chain = _chain(grid, hops, past) if len(grid.stages) > 1 else None
+        chain = _chain(grid, hops, beside) if len(grid.stages) > 1 else None
         idle = [hops.onward(other) for other in grid.idle]
         runner = Runner(stage, world, Embedding(checkpoint).rows, chain, idle)
         yield runner
@@ -59,14 +59,14 @@ def run_alone(rank: LoadedRank, checkpoint: Checkpoint) -> Runner:
     return Runner(stage, rank.comm, Embedding(checkpoint).rows, None, ())
 
 
-def _chain(grid: Grid, hops: Hops, past: Comm) -> Chain:
+def _chain(grid: Grid, hops: Hops, beside: Comm) -> Chain:
     """The stages behind the root's."""
     leaders = [stage.leader for stage in grid.stages[1:]]
     answers, n_last = hops.answers(leaders[-1]), len(grid.stages[-1].ranks)
-    return Chain(hops.onward(leaders[0]), answers, RecallSender(past, leaders), leaders, n_last)
+    return Chain(hops.onward(leaders[0]), answers, RecallSender(beside, leaders), leaders, n_last)
 
 
-def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops, past: Comm) -> None:
+def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops, beside: Comm) -> None:
     """An idle rank hears the root alone."""
     number = grid.number_of(world.rank)
     if number is None:
@@ -75,6 +75,6 @@ def _lead(stage: Stage, world: MeteredComm, grid: Grid, hops: Hops, past: Comm) 
     arriving = hops.arriving(grid.stages[number - 1].leader)
     is_last = number == len(grid.stages) - 1
     onward = None if is_last else hops.onward(grid.stages[number + 1].leader)
-    recalled = RecallReceiver(past, len(grid.stages))
+    recalled = RecallReceiver(beside, len(grid.stages))
     lead(stage, world, Ways(arriving, onward, hops.answering(0) if is_last else None, recalled))
     recalled.close()

@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+NS = 1e-9  # seconds in a stamp's unit
 UNCOUNTED = -1  # counter of an instruction that does the same in every run
 UNLIMITED = 1 << 62
 

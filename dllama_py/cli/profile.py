@@ -27,7 +27,7 @@ from dllama_py.profiling.picture import Token, picture
 from dllama_py.profiling.pipeline_report import PipelineFacts, PipelineReport, pipeline_report
 from dllama_py.profiling.report import Session
 from dllama_py.profiling.tensor_report import TensorReport, tensor_report
-from dllama_py.profiling.timeline import Span, cut_steps, gather
+from dllama_py.profiling.timeline import DECODE, PREFILL, Span, cut_steps, gather
 from dllama_py.profiling.trace import trace
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
@@ -158,7 +158,7 @@ def _spans(sequence: CachedSequence, n_before: int, prompt: list[int], n_steps: 
     """The steps of one generation: one a chunk of the prompt, whose last gives the first token, then one a token."""
     events = list(generate(sequence, prompt, SamplerSettings(), n_steps, ANY_ID))
     chunks = [event for event in events if isinstance(event, PromptChunk)]
-    steps = [*(("prefill", chunk) for chunk in chunks), *(("decode", token) for token in events[len(chunks) + 1 :])]
+    steps = [*((PREFILL, chunk) for chunk in chunks), *((DECODE, token) for token in events[len(chunks) + 1 :])]
     return [Span(phase, event.cost.n_rows, n_before + number) for number, (phase, event) in enumerate(steps)]
 
 

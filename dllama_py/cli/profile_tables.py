@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from dllama_py.profiling.analysis import BARRIERS
 from dllama_py.profiling.pipeline_report import PipelineReport
-from dllama_py.profiling.report import DECODE, Session, Times, kernels, mean_times
+from dllama_py.profiling.report import Session, Times, kernels, mean_times
 from dllama_py.profiling.tensor_report import TensorReport
+from dllama_py.profiling.timeline import DECODE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +26,7 @@ def show(found: TensorReport | PipelineReport) -> None:
     for table in _tables(found):
         if table.row_count:
             console.print(table)
-    console.print(found.sentence, markup=False)
+    console.print(found.advice.sentence, markup=False)
 
 
 def _tables(found: TensorReport | PipelineReport) -> Iterator["Table"]:

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.profiling.clock import Reading, read_clocks
+from dllama_py.stamps import NS
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.hop import HopTraffic
-
-S = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class HopTotals:
             n, n_bytes, transfer_ns = (self.totals[receiver] - earlier.totals[receiver]).tolist()
             if n:
                 apart_ns = _mean_offset_ns(earlier, self, receiver) - _mean_offset_ns(earlier, self, sender)
-                found.append(HopTimes(sender, receiver, n_bytes / n, max(transfer_ns / n - apart_ns, 0.0) * S))
+                found.append(HopTimes(sender, receiver, n_bytes / n, max(transfer_ns / n - apart_ns, 0.0) * NS))
         return found
 
 

@@ -29,9 +29,7 @@ class Message(IntEnum):
     CUT = 2  # slot, length: its positions from there on are forgotten
     REPORT = 3  # every rank tells its memory
     READ = 4  # all ranks read memory at once and tell their rates
-    LOGITS = (
-        5  # number of a wanted row, steps computed since (along the chain: the step): every rank sends all its logits
-    )
+    LOGITS = 5  # number of a wanted row, steps since (along the chain: the step): every rank sends all its logits
     DRAW = 6  # the same two, share of the vocabulary, part and temperature as bits: its owner draws
     HASH_ALL = 7  # every step is hashed from now on, and leaders keep the hashes
     HASHES = 8  # rows, 1 for the leaves: every rank sends its hashes of the last step

@@ -140,7 +140,8 @@ def _fact(key: str, value: Value) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    return struct.pack("<Q", len(text)) + text.encode()
+    encoded = text.encode()
+    return struct.pack("<Q", len(encoded)) + encoded
 
 
 def _padded(n_bytes: int) -> int:

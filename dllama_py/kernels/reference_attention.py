@@ -28,7 +28,7 @@ def attention(
         keys, values = np.ascontiguousarray(k[:, kv_head]), np.ascontiguousarray(v[:, kv_head])
         sink = -np.inf if sinks is None else sinks[head]
         factor = attention_scale(q.shape[1]) if scale is None else scale
-        _attend(q[head], keys, values, factor, first, np.float32(sink), out[head])
+        out[head] = _attend(q[head], keys, values, factor, first, np.float32(sink))
     return out
 
 
@@ -38,7 +38,7 @@ def attention_scale(head_width: int) -> Any:
 
 
 @_scalar
-def _attend(q: Any, k: Any, v: Any, scale: Any, first_seen: int, sink: Any, out: Any) -> None:
+def _attend(q: Any, k: Any, v: Any, scale: Any, first_seen: int, sink: Any) -> Any:
     n_positions, width = k.shape
     scores = np.zeros(n_positions, np.float32)
     for j in range(n_positions):
@@ -60,4 +60,5 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, first_seen: int, sink: Any, out:
     if sink > -np.inf:
         total = total + exp_of(sink - highest)
     for e in range(width):
-        out[e] = values[e] * (_ONE / total)
+        values[e] = values[e] * (_ONE / total)
+    return values

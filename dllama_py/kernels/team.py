@@ -42,12 +42,11 @@ def serve_jobs(state: int, done: int, thread: int, threads: int) -> int:
     while spins < SPINS_BEFORE_SLEEP:
         if atomic_load(state + JOB) != done:
             done += 1
-            program, length = get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH)
-            halt, stamps = get_i64(state + JOB_HALT), get_i64(state + JOB_STAMPS)
-            if stamps == NO_STAMPS:
-                run_program(program, length, halt, state, thread, threads)
+            if get_i64(state + JOB_STAMPS) == NO_STAMPS:
+                program, length = get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH)
+                run_program(program, length, get_i64(state + JOB_HALT), state, thread, threads)
             else:
-                run_timed_program(program, length, halt, state, thread, threads, stamps)
+                run_timed_program(state, thread, threads)
             spins = 0
         pause()
         spins += 1
@@ -98,7 +97,7 @@ class Team:
             return  # without a barrier at its end the helpers might meet the next one too late
         started = time.perf_counter()
         stamps = NO_STAMPS if self._recorder is None else self._recorder.begin(program, self.n_threads)
-        if self._helpers:
+        if self._helpers or stamps != NO_STAMPS:
             post_job(self._state, program.address, len(program), program.halt_address, stamps)
             if self._n_asleep:
                 with self._wake:
@@ -106,9 +105,7 @@ class Team:
         if stamps == NO_STAMPS:
             run_program(program.address, len(program), program.halt_address, self._state, 0, self.n_threads)
         else:
-            run_timed_program(
-                program.address, len(program), program.halt_address, self._state, 0, self.n_threads, stamps
-            )
+            run_timed_program(self._state, 0, self.n_threads)
         self.seconds += time.perf_counter() - started
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from dllama_py.kernels.barrier import meet
+from dllama_py.kernels.barrier import JOB_HALT, JOB_LENGTH, JOB_PROGRAM, JOB_STAMPS, meet
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.program import INSTRUCTION_BYTES, Program, call_kernel
@@ -21,12 +21,14 @@ STAMP_BYTES = 16  # of an instruction: beginning and end, int64 nanoseconds
 BLOCK_WORDS = 1 << 17  # of stamps taken at once, 1 MB: tens of tokens
 
 
-@compiled("void(intp, intp, intp, intp, intp, intp, intp)")
-def run_timed_program(
-    program: int, n_instructions: int, halt: int, barrier: int, thread: int, threads: int, stamps: int
-) -> None:
-    """As run_program; `stamps`: int64 [threads, n_instructions, 2], the wait at the barrier comes after the end."""
-    at = stamps + thread * n_instructions * STAMP_BYTES
+@compiled("void(intp, intp, intp)")
+def run_timed_program(state: int, thread: int, threads: int) -> None:
+    """As run_program, of the job that was posted. Stamps are int64 [threads, instructions, 2]; the wait at the barrier
+    comes after the end.
+    """
+    program, n_instructions = get_i64(state + JOB_PROGRAM), get_i64(state + JOB_LENGTH)
+    halt = get_i64(state + JOB_HALT)
+    at = get_i64(state + JOB_STAMPS) + thread * n_instructions * STAMP_BYTES
     for number in range(n_instructions):
         instruction = program + number * INSTRUCTION_BYTES
         began = now_ns(at)
@@ -34,7 +36,7 @@ def run_timed_program(
         ended = now_ns(at)
         set_i64(at, began)
         set_i64(at + 8, ended)
-        if get_i64(instruction + 8) != 0 and meet(barrier, threads, halt):
+        if get_i64(instruction + 8) != 0 and meet(state, threads, halt):
             return
         at += STAMP_BYTES
 

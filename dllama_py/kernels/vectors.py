@@ -159,10 +159,6 @@ half_power_of_two = define(f32x16, (i32x16,), _half_power_of_two, "half_power_of
 f32_of_bits = define(f32x16, (i32x16,), lambda b, v: b.bitcast(v, VF32), "f32_of_bits")
 
 
-def _abs(builder: Any, v: Any) -> Any:
-    return builder.bitcast(builder.and_(builder.bitcast(v, VI32), const(VI32, 0x7FFFFFFF)), VF32)
-
-
 def _halving(builder: Any, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Lane i with lane i+8, then 4, 2, 1."""
     for half in (8, 4, 2, 1):
@@ -214,7 +210,6 @@ def _both_sums(builder: Any, a: Any, b: Any) -> Any:
     return v
 
 
-abs_f32 = define(f32x16, (f32x16,), _abs, "abs_f32")
 sum_lanes = define(types.float32, (f32x16,), lambda b, v: _halving(b, v, b.fadd), "sum_lanes")
 sum_lanes_i32 = define(types.int32, (i32x16,), lambda b, v: _halving(b, v, b.add), "sum_lanes_i32")
 both_sums = define(i32x16, (i32x16,) * 2, _both_sums, "both_sums")

@@ -4,8 +4,9 @@ Whether the cluster pays is asked against its best single machine with all its t
 bring is the measured time of messages, scaled as the model of a token's time says.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from dllama_py.config import ModelConfig
 from dllama_py.cost_model import Compute, Forecast, Network, Step, forecast
@@ -147,17 +148,17 @@ def _expected_s(measured: Measured, now: Forecast, other: Forecast, single_s: fl
     if other.n_nodes == 1:
         return single_s
     if other.n_nodes == now.n_nodes:
-        transfer_s = _mean(node.transfer_s for node in measured.nodes)
+        transfer_s = fmean(node.transfer_s for node in measured.nodes)
         return measured.token_s - transfer_s * (1 - other.sync_s / now.sync_s)
-    return other.seconds + _mean(node.wait_s for node in measured.nodes)
+    return other.seconds + fmean(node.wait_s for node in measured.nodes)
 
 
 def _limit(measured: Measured) -> tuple[str, str]:
     n, token_s = len(measured.nodes), measured.token_s
     if measured.network is None:
         return "computing", f"one node computes {in_ms(token_s)} a token; nothing is exchanged"
-    wait_s = _mean(node.wait_s for node in measured.nodes)
-    transfer_s = _mean(node.transfer_s for node in measured.nodes)
+    wait_s = fmean(node.wait_s for node in measured.nodes)
+    transfer_s = fmean(node.transfer_s for node in measured.nodes)
     if wait_s + transfer_s < LINK_MATTERS * token_s:
         lost = f"{in_ms(wait_s + transfer_s)} of {in_ms(token_s)}"
         return "computing", f"computing is the limit: messages and waits between {n} nodes take {lost} a token"
@@ -212,11 +213,6 @@ def _on_worth(measured: Measured, single_s: float, gain: float) -> str:
     else:
         verdict = f"not worth it below {WORTH_IT:+.0%}, unless one has no room for it"
     return f"{rates} ({gain:+.0%}): {verdict}"
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
 
 
 def in_ms(seconds: float) -> str:

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from dllama_py.profiling.hop_times import Hop, Pauses, hops_of, pauses_of
 from dllama_py.profiling.timeline import RankTimeline, Span
-from dllama_py.stamps import Role, Run, Work
+from dllama_py.stamps import NS, Role, Run, Work
 
 Ints = NDArray[np.int64]
-S = 1e-9
 BARRIERS = "barriers"
 
 
@@ -47,17 +46,17 @@ class Collective:
     def lead_s(self) -> float:
         """How much sooner all would have been there but for the last."""
         *_, before, last = sorted(self.arrived_ns)
-        return (last - before) * S
+        return (last - before) * NS
 
     @property
     def waits_s(self) -> tuple[float, ...]:
         """Of each rank, until the last arrived."""
-        return tuple((max(self.arrived_ns) - own) * S for own in self.arrived_ns)
+        return tuple((max(self.arrived_ns) - own) * NS for own in self.arrived_ns)
 
     @property
     def transfers_s(self) -> tuple[float, ...]:
         """Of each rank, from then on."""
-        return tuple(max(own - max(self.arrived_ns), 0) * S for own in self.through_ns)
+        return tuple(max(own - max(self.arrived_ns), 0) * NS for own in self.through_ns)
 
     def pauses(self, rank: int) -> Pauses:
         """Of one of its ranks."""
@@ -94,7 +93,7 @@ def step_times(ranks: Sequence[RankTimeline], spans: Sequence[Span], stages: Seq
     borders = [first_stamp(ranks, span) for span in spans]
     borders.append(_last_stamp(ranks, spans[-1]))
     return [
-        _step(ranks, span, stages, borders[0], (following - begun) * S)
+        _step(ranks, span, stages, borders[0], (following - begun) * NS)
         for span, begun, following in zip(spans, borders[:-1], borders[1:], strict=True)
     ]
 
@@ -129,7 +128,7 @@ def _step(
 
 def program_s(run: Run) -> float:
     """From the first beginning to the last end."""
-    return float(run.stamps.max() - run.stamps.min()) * S
+    return float(run.stamps.max() - run.stamps.min()) * NS
 
 
 def _collectives(ranks: Sequence[RankTimeline], stage: range, span: Span) -> Iterator[Collective]:
@@ -183,7 +182,7 @@ def kernel_times(rank: RankTimeline, spans: Sequence[Span]) -> list[KernelTimes]
     found: dict[str, KernelTimes] = {}
     idle_s = 0.0
     for run in (run for span in spans for run in rank.runs_of(span)):
-        took = (run.stamps[..., 1] - run.stamps[..., 0]).mean(axis=0) * S  # [instructions]
+        took = (run.stamps[..., 1] - run.stamps[..., 0]).mean(axis=0) * NS  # [instructions]
         for work, busy_s in zip(rank.works(run), took.tolist(), strict=True):
             if work.role is not Role.EXCHANGE:
                 found[work.kernel] = _added(found.get(work.kernel), work, run, busy_s)
@@ -207,8 +206,8 @@ def _added(so_far: KernelTimes | None, work: Work, run: Run, busy_s: float) -> K
 def _exchange_idle_s(works: Sequence[Work], stamps: Ints) -> float:
     """What of the exchanges' time the mean over the threads leaves out: only one of them talks."""
     return sum(
-        float(stamps[:, places.stop - 1, 1].max() - stamps[0, places.start, 0]) * S
-        - float((stamps[:, places, 1] - stamps[:, places, 0]).mean(axis=0).sum()) * S
+        float(stamps[:, places.stop - 1, 1].max() - stamps[0, places.start, 0]) * NS
+        - float((stamps[:, places, 1] - stamps[:, places, 0]).mean(axis=0).sum()) * NS
         for places in exchanges(works)
     )
 
@@ -218,7 +217,7 @@ def memory_speeds(ranks: Sequence[RankTimeline]) -> list[float]:
     return [
         max(
             (
-                work.bytes_read(run.counts) / ((run.stamps[:, number, 1] - run.stamps[:, number, 0]).mean() * S)
+                work.bytes_read(run.counts) / ((run.stamps[:, number, 1] - run.stamps[:, number, 0]).mean() * NS)
                 for run in rank.runs
                 for number, work in enumerate(rank.works(run))
                 if work.role is Role.MEMORY

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllama_py.profiling.timeline import RankTimeline, Span
-
-S = 1e-9
+from dllama_py.stamps import NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +26,17 @@ class Hop:
     @property
     def seconds(self) -> float:
         """From leaving to arrival."""
-        return (self.arrived_ns - self.sent_ns) * S
+        return (self.arrived_ns - self.sent_ns) * NS
 
     @property
     def wait_s(self) -> float:
         """Of the receiver, until it left."""
-        return max(self.sent_ns - self.asked_ns, 0) * S
+        return max(self.sent_ns - self.asked_ns, 0) * NS
 
     @property
     def transfer_s(self) -> float:
         """Of the receiver, from then on."""
-        return (self.arrived_ns - max(self.sent_ns, self.asked_ns)) * S
+        return (self.arrived_ns - max(self.sent_ns, self.asked_ns)) * NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +78,4 @@ def _told(leader: RankTimeline, rank: RankTimeline, span: Span, begun_ns: int) -
     began = int(rank.runs_of(span)[0].stamps.min())
     free_ns = max(int(rank.steps[span.step - 1][-1].stamps.max()), begun_ns) if span.step else begun_ns
     told_ns = min(max(int(leader.runs_of(span)[0].stamps.min()), free_ns), began)
-    return Pauses(max(told_ns - free_ns, 0) * S, max(began - max(told_ns, free_ns), 0) * S)
+    return Pauses(max(told_ns - free_ns, 0) * NS, max(began - max(told_ns, free_ns), 0) * NS)

@@ -8,8 +8,9 @@ from dllama_py.cost_model import Link
 from dllama_py.profiling.analysis import first_stamp
 from dllama_py.profiling.picture import Bar
 from dllama_py.profiling.pipeline_advice import MeasuredPipeline, OtherSplit, PipelineAdvice, advise_pipeline
-from dllama_py.profiling.report import DECODE, Session, Times, facts, times_of
+from dllama_py.profiling.report import Session, Times, facts, times_of
 from dllama_py.profiling.stage_costs import HopCost, StageCost, StagePlace, hop_costs, stage_costs
+from dllama_py.profiling.timeline import DECODE
 
 FindSplit = Callable[[MeasuredPipeline], OtherSplit | None]
 
@@ -29,10 +30,6 @@ class PipelineReport:
     times: Times
     measured: MeasuredPipeline
     advice: PipelineAdvice
-
-    @property
-    def sentence(self) -> str:
-        return self.advice.sentence
 
     def as_json(self) -> dict[str, Any]:
         """Keys as documented in docs/profiling.md."""

@@ -8,9 +8,8 @@ from typing import Any
 
 from dllama_py.profiling.analysis import Collective, NodeTimes, StepTimes, kernel_times, memory_speeds, step_times
 from dllama_py.profiling.clock import Reading
-from dllama_py.profiling.timeline import RankTimeline, Span
-
-DECODE = "decode"
+from dllama_py.profiling.timeline import DECODE, RankTimeline, Span
+from dllama_py.stamps import NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _collective(same: Sequence[Collective]) -> dict[str, Any]:
         "number": first.number,
         "ranks": list(first.ranks),
         "sent_bytes": list(first.sent_bytes),
-        "ms": 1000 * sum((max(each.through_ns) - min(each.arrived_ns)) * 1e-9 for each in same) / len(same),
+        "ms": 1000 * sum((max(each.through_ns) - min(each.arrived_ns)) * NS for each in same) / len(same),
         "wait_ms": [1000 * sum(each.waits_s[place] for each in same) / len(same) for place in places],
         "transfer_ms": [1000 * sum(each.transfers_s[place] for each in same) / len(same) for place in places],
         "usual_order": list(Counter(orders).most_common(1)[0][0]),

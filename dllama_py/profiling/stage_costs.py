@@ -4,16 +4,16 @@ A token's time is the sum of both: a stage has it from the arrival of a message 
 stage from its program's beginning on and again from the last answer to the next token.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from dllama_py.cost_model import Link
 from dllama_py.profiling.analysis import StepTimes, first_stamp, program_s
 from dllama_py.profiling.hop_times import Hop
-from dllama_py.profiling.timeline import RankTimeline, Span
-from dllama_py.stamps import Role, Run
+from dllama_py.profiling.timeline import DECODE, RankTimeline, Span
+from dllama_py.stamps import NS, Role, Run
 
-S = 1e-9
 HEAD_BEGINS = "copy_rows"  # the rows whose logits are wanted
 
 
@@ -87,26 +87,35 @@ class HopCost:
         return self.link.latency_s + self.wire_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A decode step, from its beginning to that of the next."""
+
+    span: Span
+    step: StepTimes
+    begun_ns: int
+    next_ns: int
+
+
 def stage_costs(
     ranks: Sequence[RankTimeline], spans: Sequence[Span], steps: Sequence[StepTimes], places: Sequence[StagePlace]
 ) -> tuple[StageCost, ...]:
     """Of every stage. `steps`: those of `spans`, of which the last tells nothing, as none follows it."""
-    decoding = [number for number, span in enumerate(spans[:-1]) if span.phase == "decode"]
+    begun = [first_stamp(ranks, span) for span in spans]
+    following = zip(spans, steps, begun, begun[1:], strict=False)
+    tokens = [_Token(*facts) for facts in following if facts[0].phase == DECODE]
     widest = max(span.n_rows for span in spans)
     chunks = [span for span in spans if span.n_rows == widest]
-    begun = [first_stamp(ranks, span) for span in spans]
-    costs = []
-    for place in places:
-        leader = ranks[place.ranks.start]
-        parts = [_layers_and_head(leader, spans[number]) for number in decoding]
-        layers_s, head_s = (_mean(part[i] for part in parts) for i in range(2))
-        held_s = _mean(
-            _held_ns(place.ranks.start, steps[number].hops, begun[number], begun[number + 1]) * S for number in decoding
-        )
-        chunk_s = _mean(_layers_and_head(leader, span)[0] for span in chunks)
-        beside_s, sums_s = max(held_s - layers_s - head_s, 0.0), _mean(_sums_s(place, steps[i]) for i in decoding)
-        costs.append(StageCost(place, leader.host, layers_s, sums_s, head_s, beside_s, chunk_s))
-    return tuple(costs)
+    return tuple(_stage_cost(ranks[place.ranks.start], place, tokens, chunks) for place in places)
+
+
+def _stage_cost(leader: RankTimeline, place: StagePlace, tokens: Sequence[_Token], chunks: Sequence[Span]) -> StageCost:
+    first = place.ranks.start
+    layers_s, head_s = map(fmean, zip(*(_layers_and_head(leader, token.span) for token in tokens), strict=True))
+    held_s = fmean(_held_ns(first, token) * NS for token in tokens)
+    sums_s = fmean(_sums_s(place, token.step) for token in tokens)
+    chunk_s = fmean(_layers_and_head(leader, chunk)[0] for chunk in chunks)
+    return StageCost(place, leader.host, layers_s, sums_s, head_s, max(held_s - layers_s - head_s, 0.0), chunk_s)
 
 
 def _sums_s(place: StagePlace, step: StepTimes) -> float:
@@ -129,19 +138,19 @@ def _hop_cost(found: Sequence[tuple[Hop, int]], link: Link) -> HopCost:
     return HopCost(
         first.sender,
         first.receiver,
-        _mean(hop.n_bytes for hop, _ in found),
-        _mean(awaited),
+        fmean(hop.n_bytes for hop, _ in found),
+        fmean(awaited),
         max(awaited),
-        _mean((hop.arrived_ns - begun_ns) * S for hop, begun_ns in found),
+        fmean((hop.arrived_ns - begun_ns) * NS for hop, begun_ns in found),
         link,
     )
 
 
-def _held_ns(leader: int, hops: Sequence[Hop], begun_ns: int, next_ns: int) -> int:
+def _held_ns(leader: int, token: _Token) -> int:
     """How long a stage has a step in its hands."""
-    came_ns = next((hop.arrived_ns for hop in hops if hop.receiver == leader), begun_ns)
-    left_ns = next((hop.sent_ns for hop in hops if hop.sender == leader), came_ns)
-    return left_ns - begun_ns + next_ns - came_ns if leader == 0 else left_ns - came_ns
+    came_ns = next((hop.arrived_ns for hop in token.step.hops if hop.receiver == leader), token.begun_ns)
+    left_ns = next((hop.sent_ns for hop in token.step.hops if hop.sender == leader), came_ns)
+    return left_ns - token.begun_ns + token.next_ns - came_ns if leader == 0 else left_ns - came_ns
 
 
 def _layers_and_head(leader: RankTimeline, span: Span) -> tuple[float, float]:
@@ -159,9 +168,4 @@ def _head_s(kernels: Sequence[str], run: Run) -> float:
     """0 where the program has none."""
     if HEAD_BEGINS not in kernels:
         return 0.0
-    return float(run.stamps.max() - run.stamps[:, kernels.index(HEAD_BEGINS), 0].min()) * S
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / max(len(found), 1)
+    return float(run.stamps.max() - run.stamps[:, kernels.index(HEAD_BEGINS), 0].min()) * NS

@@ -23,10 +23,6 @@ class TensorReport:
     measured: Measured
     advice: Advice
 
-    @property
-    def sentence(self) -> str:
-        return self.advice.sentence
-
     def as_json(self) -> dict[str, Any]:
         """Keys as documented in docs/profiling.md."""
         measured = self.measured

@@ -16,13 +16,14 @@ from dllama_py.transport.comm import Buffer, Comm
 
 _PLACES = {Role.ARRIVING: 0, Role.LEAVING: 2}  # of programs in a step; 1: that of the layers
 LAYERS = 1
+PREFILL, DECODE = "prefill", "decode"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """A step that was measured: what it is, its rows, and its number, 0 the first that was ever made."""
 
-    phase: str  # prefill or decode
+    phase: str  # PREFILL or DECODE
     n_rows: int
     step: int
 

@@ -63,11 +63,12 @@ class _Memory:
     @classmethod
     def new(cls, size: int) -> "_Memory":
         """Memory of one's own; of none where the system has no such thing."""
-        if not hasattr(os, "memfd_create"):
+        try:
+            file = os.memfd_create("dllama-boxes")
+            os.truncate(file, _n_bytes(size))
+            memory = cls(np.array([os.getpid(), file, secrets.randbits(63)]), mmap.mmap(file, _n_bytes(size)))
+        except (AttributeError, OSError):
             return cls(np.full(3, NOWHERE))
-        file = os.memfd_create("dllama-boxes")
-        os.truncate(file, _n_bytes(size))
-        memory = cls(np.array([os.getpid(), file, secrets.randbits(63)]), mmap.mmap(file, _n_bytes(size)))
         memory._head[0] = memory.place[2]
         return memory
 

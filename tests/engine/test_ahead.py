@@ -13,6 +13,7 @@ from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating, Speculation
+from dllama_py.engine.step import Steps
 from dllama_py.engine.token_loop import Token
 from tests.support.drafting import Clairvoyant
 from tests.support.remembering import N_VOCAB, RememberingRunner
@@ -104,10 +105,11 @@ def test_a_step_ahead_that_never_pays_is_seldom_sent() -> None:
     assert 2 < n_sent < 100
 
 
+@pytest.mark.parametrize("make", [RememberingRunner, pipe])
 @pytest.mark.parametrize("n_taken", range(1, 30))
-def test_a_caller_may_stop_anywhere_with_steps_under_way(n_taken: int) -> None:
+def test_a_caller_may_stop_anywhere_also_with_steps_under_way(n_taken: int, make: Callable[[], Steps]) -> None:
     plain = run(pipe())
-    runner, speculation = pipe(), guessing(plain, lambda at: at % 11 != 5)
+    runner, speculation = make(), guessing(plain, lambda at: at % 11 != 5)
     sequence = CachedSequence(runner, 0)
     events = generate(sequence, PROMPT, GREEDY, 200, N_VOCAB, speculation)
     taken = [event.id for event in islice((e for e in events if isinstance(e, Token)), n_taken)]
@@ -115,5 +117,5 @@ def test_a_caller_may_stop_anywhere_with_steps_under_way(n_taken: int) -> None:
     assert sequence.ids == [*PROMPT, *taken][:-1]
     longer = [*PROMPT, *taken, 7, 7]
     again = [e.id for e in generate(sequence, longer, GREEDY, 9, N_VOCAB, speculation) if isinstance(e, Token)]
-    afresh = generate(CachedSequence(pipe(), 0), longer, GREEDY, 9, N_VOCAB)
+    afresh = generate(CachedSequence(make(), 0), longer, GREEDY, 9, N_VOCAB)
     assert again == [e.id for e in afresh if isinstance(e, Token)]

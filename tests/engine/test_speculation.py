@@ -1,5 +1,5 @@
 # python -m pytest tests/engine/test_speculation.py
-from itertools import islice, repeat
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -102,22 +102,6 @@ def test_now_and_then_a_step_is_plain_to_know_what_that_takes() -> None:
     speculation = Speculation(Clairvoyant(plain, lambda at: True))
     run(runner, speculation, n_tokens=900)
     assert [at for at, n in enumerate(runner.n_rows) if n == 1] == [1, 2, 67, 132, 197]
-
-
-@pytest.mark.parametrize("n_taken", range(1, 12))
-def test_a_caller_may_stop_anywhere_and_the_prefix_is_right(n_taken: int) -> None:
-    plain = run(RememberingRunner())
-    runner = RememberingRunner()
-    sequence = CachedSequence(runner, 0)
-    speculation = Speculation(Clairvoyant(plain, lambda at: at % 7 != 5))
-    events = generate(sequence, PROMPT, GREEDY, 40, N_VOCAB, speculation)
-    taken = [e.id for e in islice((e for e in events if isinstance(e, Token)), n_taken)]
-    events.close()
-    assert sequence.ids == [*PROMPT, *taken][:-1]
-    longer = [*PROMPT, *taken, 7, 7]
-    again = [e.id for e in generate(sequence, longer, GREEDY, 9, N_VOCAB, speculation) if isinstance(e, Token)]
-    afresh = generate(CachedSequence(RememberingRunner(), 0), longer, GREEDY, 9, N_VOCAB)
-    assert again == [e.id for e in afresh if isinstance(e, Token)]
 
 
 def test_of_the_ids_of_a_step_the_first_bears_its_cost() -> None:
