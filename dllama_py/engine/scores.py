@@ -77,7 +77,8 @@ class Scores:
 
     def best_key(self) -> int:
         """Of the lowest id of the largest logit. What is not a number counts as larger than all."""
-        return max(map(max, self._keys.tolist()))  # numpy's reduction costs 24 us when it is cold, once a token
+        key: int = max(map(max, self._keys.tolist()))  # numpy's reduction costs 24 us when it is cold, once a token
+        return key
 
     def known(self) -> tuple[Candidates, bool]:
         """The candidates that are certainly the best, and whether they are all that could be chosen."""
