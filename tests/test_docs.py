@@ -1,10 +1,12 @@
 # python -m pytest tests/test_docs.py
-"""The pages: links lead somewhere, options and variables that they name exist."""
+"""The pages: links lead somewhere, lists are whole, options and variables that they name exist."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from dllama_py.cli import MODES
 
 ROOT = Path(__file__).parents[1]
 NOT_OURS = {
@@ -20,6 +22,13 @@ OURS = re.compile(r"(?:dllama_py|launch\.py|dllama|converter)\b[^`\n]*")
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_every_mode_and_decision_is_listed() -> None:
+    readme, decisions = (ROOT / "README.md").read_text(), ROOT / "docs" / "decisions"
+    assert set(re.findall(r"^\| `([a-z]+)` \|", readme, re.MULTILINE)) == set(MODES)
+    index = (decisions / "README.md").read_text()
+    assert [page.name for page in decisions.glob("0*.md") if f"({page.name})" not in index] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
