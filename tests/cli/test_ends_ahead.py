@@ -15,7 +15,7 @@ from tests.checkpoints import tiny_gguf
 MPIRUN = Path(sys.executable).with_name("mpirun")
 STAGES = [str(MPIRUN), "-np", "2", sys.executable, "-m", "dllama_py", "inference", "--topology", "pipeline"]
 WISH = ["--split", "1,1", "--nthreads", "1", "--speculate", "lookup", "--ids", "5,6,7,5,6,7", "--steps", "4000"]
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 Begin = Callable[[int], subprocess.Popen[str]]
 

@@ -44,7 +44,7 @@ def test_a_file_that_is_not_there(tmp_path):
         open_checkpoint(tmp_path / "nowhere")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="there is no such file or folder"):

@@ -18,6 +18,7 @@ from tests.kernels.test_cpus import known
 
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 pytestmark = [
+    pytest.mark.timeout(600),  # compiling for every CPU
     pytest.mark.skipif(EMULATOR is None, reason="no qemu-aarch64; Debian has it in qemu-user-static"),
     pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no ziglang; pip install -e '.[arm]'"),
 ]

@@ -69,6 +69,9 @@ def start(overrides: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=kept | overrides, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+pytestmark = pytest.mark.timeout(600)  # compiling for every CPU
+
+
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, dict[str, object]]]:
     """What each CPU says. At once: most of their time is compiling."""

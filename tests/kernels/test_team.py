@@ -117,6 +117,8 @@ def test_a_closed_team_leaves_no_thread_whether_its_helpers_slept_or_not() -> No
         team.run(Program([count(counts=np.zeros((3, 2), np.int64))]))
         time.sleep(pause_s)
         team.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)  # on a busy machine longer than close waits
     assert set(threading.enumerate()) <= before
 
 

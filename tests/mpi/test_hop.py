@@ -191,7 +191,9 @@ def test_waiting_for_ever_leaves_the_core(comm: Comm) -> None:
             send_rows(sender, 0, 1)
         if comm.rank == 1:
             receiver.receive(patient=True)
-            assert (time.process_time() - burnt) / (time.monotonic() - started) < 0.1
+            assert (time.process_time() - burnt) / (
+                time.monotonic() - started
+            ) < 0.3  # who looks without a pause takes all of it
 
 
 def test_bytes_are_counted_at_both_ends_and_in_all(comm: Comm) -> None:

@@ -19,7 +19,7 @@ def run_mpi_tests(folder: Path, body: str, *options: str) -> tuple[int, str]:
     mpirun = Path(sys.executable).with_name("mpirun")
     pytest_options = ["-q", "--with-mpi", "--timeout-method=thread", "-p", "no:cacheprovider", *options]
     command = [mpirun, "-np", "2", sys.executable, "-m", "pytest", f"--rootdir={folder}", *pytest_options, folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     return done.returncode, done.stderr
 
 
@@ -28,7 +28,7 @@ def test_passing_tests_pass(tmp_path: Path) -> None:
 
 
 def test_a_failure_on_one_rank_is_told_and_ends_the_job(tmp_path: Path) -> None:
-    body = "def test_one(comm):\n    assert comm.rank == 0, 'not here'\n    comm.barrier()\n    time.sleep(30)"
+    body = "def test_one(comm):\n    assert comm.rank == 0, 'not here'\n    comm.barrier()\n    time.sleep(300)"
     code, errors = run_mpi_tests(tmp_path, body)
     assert code != 0
     assert "rank 1 failed test_sample.py::test_one (call)" in errors
@@ -36,7 +36,7 @@ def test_a_failure_on_one_rank_is_told_and_ends_the_job(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_waits_for_ever_runs_into_the_timeout(tmp_path: Path) -> None:
-    body = "def test_one(comm):\n    if comm.rank: comm.barrier()\n    else: time.sleep(30)"
+    body = "def test_one(comm):\n    if comm.rank: comm.barrier()\n    else: time.sleep(300)"
     assert run_mpi_tests(tmp_path, body, "--timeout=2")[0] != 0
 
 
