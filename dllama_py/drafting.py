@@ -35,15 +35,15 @@ class Draft:
 
 
 def with_speculation(settings: EngineSettings) -> EngineSettings:
-    """The same, `speculate` decided and no draft that is not used. UsageError if the two do not fit together."""
+    """The same, `speculate` decided. UsageError if that and the draft do not fit together."""
     mode = settings.speculate or (DRAFT if settings.draft else OFF)
     if mode not in SPECULATIONS:
         raise UsageError(f"there is no speculation {mode!r}; expected {', '.join(SPECULATIONS)}")
     if mode == DRAFT and settings.draft is None:
         raise UsageError("--speculate draft needs a small model of the same vocabulary; name it with --draft")
-    if mode == LOOKUP and settings.draft is not None:
-        raise UsageError("--speculate lookup guesses without a model and --draft names one; give one of them")
-    return replace(settings, speculate=mode, draft=settings.draft if mode == DRAFT else None)
+    if mode != DRAFT and settings.draft is not None:
+        raise UsageError(f"--speculate {mode} uses no small model and --draft names one; give one of them")
+    return replace(settings, speculate=mode)
 
 
 class Speculations:

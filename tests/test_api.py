@@ -102,6 +102,8 @@ def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
         Engine.open(tmp_path / "none.gguf", topology="ring")
     with pytest.raises(UsageError, match="there is no speculation 'dice'; expected off, lookup, draft"):
         Engine.open(tmp_path / "none.gguf", speculate="dice")
+    with pytest.raises(UsageError, match="--speculate off uses no small model and --draft names one; give one of them"):
+        Engine.open(tmp_path / "none.gguf", speculate="off", draft="small.gguf")
 
 
 def test_prompts_that_cannot_be(model: Path) -> None:
