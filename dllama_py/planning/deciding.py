@@ -1,12 +1,16 @@
 """From wishes and measured ranks to a plan: the borders, the size of chunks, what is to be expected."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 
 from dllama_py.config import ModelConfig
 from dllama_py.planning.borders import choose
 from dllama_py.planning.left_out import left_out
 from dllama_py.planning.paths import ranges
+from dllama_py.planning.pipe import Pipe, one_after_another, round_s
 from dllama_py.planning.plan import PROMPT_TOKENS, Model, Plan, StagePlan, digest
 from dllama_py.planning.pricing import Case, make_case
 from dllama_py.planning.room import refuse_too_large, too_large
@@ -33,14 +37,10 @@ def decide(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence[No
 
 def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str, ...] = ()) -> Plan:
     """What is to be expected of so many layers in each stage."""
-    used = ranges(counts)
-    case = replace(case, used=tuple(stage for stage, _ in used))
-    hops = [(a, b) for (a, _), (b, _) in zip(used, used[1:], strict=False)]
-    if used[0][0]:
-        hops.insert(0, (0, used[0][0]))  # the root has no layers, and embeds the tokens all the same
-    hops_s = sum(case.hop_s(*hop, 1) for hop in hops) + case.answer_s(used[-1][0])
+    used = _used(counts)
+    hops_s = sum(case.hop_s(a, b, 1) for (a, _), (b, _) in pairwise(used)) + case.answer_s(used[-1][0])
     tried = [rows for rows in CHUNKS if rows < case.wishes.chunk_rows] + [case.wishes.chunk_rows]
-    prompts_s = {rows: _prompt_s(case, counts, hops, rows) for rows in tried}
+    prompts_s = {rows: _prompt_s(case, counts, rows) for rows in tried}
     chunk_rows = min(prompts_s, key=lambda rows: (prompts_s[rows], -rows))
     stages = _stages(case, counts, chunk_rows)
     return Plan(
@@ -52,40 +52,56 @@ def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str
         hops_s,
         prompts_s[chunk_rows],
         case.wishes.n_slots,
-        _together_s(case, counts, hops),
+        _together_s(case, counts),
         notes,
     )
 
 
-def _together_s(case: Case, counts: tuple[int, ...], hops: Sequence[tuple[int, int]]) -> float:
-    """A token of all sequences, which share as many steps as there are stages: a step is done each time the slowest
-    stage is, or all of them in the time of a whole way."""
+def _together_s(case: Case, counts: tuple[int, ...]) -> float:
+    """A token of all sequences, which share as many steps as there are stages; each waits for its answer."""
     used = ranges(counts)
     last, n_steps = used[-1][0], min(case.wishes.n_slots, len(used))
     n_rows = -(-case.wishes.n_slots // n_steps)
-    stages_s = [float(case.step_s(stage, n_rows)[layers.start, layers.stop]) for stage, layers in used]
-    stages_s[-1] += case.head_s(last, n_rows)
-    way_s = sum(stages_s) + sum(case.hop_s(*hop, n_rows) for hop in hops) + case.answer_s(last) + case.root_s
-    return max(way_s, n_steps * max(stages_s)) / case.wishes.n_slots
+    pipe = _pipe(case, counts, n_rows, case.head_s(last, n_rows))
+    return round_s(pipe, n_steps, case.answer_s(last) + case.root_s) / case.wishes.n_slots
 
 
-def _prompt_s(case: Case, counts: tuple[int, ...], hops: Sequence[tuple[int, int]], n_rows: int) -> float:
-    """All chunks after one another through a pipe that the first one has to fill, and the head once."""
+def _prompt_s(case: Case, counts: tuple[int, ...], n_rows: int) -> float:
+    """All chunks after one another, the last one may be a part, and the head once."""
     used = ranges(counts)
-    chunks_s = [float(case.step_s(stage, n_rows)[layers.start, layers.stop]) for stage, layers in used]
-    hops_s = [case.hop_s(*hop, n_rows) for hop in hops]
-    n_chunks = PROMPT_TOKENS / n_rows
-    last = used[-1][0]
-    ends_s = case.head_s(last) + case.answer_s(last) + case.root_s
-    return sum(chunks_s) + sum(hops_s) + max(n_chunks - 1, 0) * max(chunks_s + hops_s) + ends_s
+    last, n_chunks = used[-1][0], PROMPT_TOKENS / n_rows
+    ends_s = one_after_another(_pipe(case, counts, n_rows), math.ceil(n_chunks))
+    chunks_s = float(np.interp(n_chunks, range(1, len(ends_s) + 1), ends_s))
+    return chunks_s + case.head_s(last) + case.answer_s(last) + case.root_s
+
+
+def _pipe(case: Case, counts: tuple[int, ...], n_rows: int, head_s: float = 0.0) -> Pipe:
+    """For steps of so many rows. `head_s`: of what the last stage does besides."""
+    used, stages_s = _used(counts), []
+    for stage, layers in used:
+        stages_s.append(float(case.step_s(stage, n_rows)[layers.start, layers.stop]) if layers else 0.0)
+    stages_s[-1] += head_s
+    hops_s = [case.hop_s(a, b, n_rows) for (a, _), (b, _) in pairwise(used)]
+    return Pipe(tuple(stages_s), tuple(hops_s), case.slowdown([stage for stage, _ in used]))
+
+
+def _used(counts: tuple[int, ...]) -> list[tuple[int, range]]:
+    """Stages that have layers, and which; the root is the first in any case, for it embeds the tokens."""
+    used = ranges(counts)
+    return used if used[0][0] == 0 else [(0, range(0)), *used]
 
 
 def _stages(case: Case, counts: tuple[int, ...], chunk_rows: int) -> tuple[StagePlan, ...]:
     layers_of = dict(ranges(counts))
-    return tuple(_stage(case, stage, layers_of.get(stage, range(0)), chunk_rows) for stage in range(case.n_stages))
+    used = list(layers_of)
+    slower = dict(zip(used, case.slowdown(used)(np.arange(len(used))).tolist(), strict=True))
+    return tuple(
+        _stage(case, stage, layers_of.get(stage, range(0)), chunk_rows, slower.get(stage, 1.0))
+        for stage in range(case.n_stages)
+    )
 
 
-def _stage(case: Case, number: int, layers: range, chunk_rows: int) -> StagePlan:
+def _stage(case: Case, number: int, layers: range, chunk_rows: int, slower: float) -> StagePlan:
     ranks = tuple(case.ranks(number))
     hosts = tuple(case.nodes[rank].facts.host for rank in ranks)
     if not layers:
@@ -104,7 +120,7 @@ def _stage(case: Case, number: int, layers: range, chunk_rows: int) -> StagePlan
         needs,
         _known(free_bytes(case.nodes, rank)),
         float(case.step_s(number, 1)[place]) + is_last * case.head_s(number),
-        float(case.step_s(number, chunk_rows)[place]),
+        float(case.step_s(number, chunk_rows)[place]) * slower,
     )
 
 

@@ -1,16 +1,19 @@
 """All ranks together: each measures itself, all pairs their links, and the root hears of it.
 
-Stages of one host take turns, as they do in decoding one sequence, and then work at once, as they do in a prompt. It
-takes less than a second, once the kernels are compiled.
+Of stages on the same hosts with as many threads the first measures for all of them. Unlike stages of one host take
+turns, as they do in decoding one sequence; then all work at once, as they do in a prompt. It takes less than a second,
+once the kernels are loaded.
 """
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from dllama_py.blocks import FloatType
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe import Probe, Rates
 from dllama_py.planning.probe_products import Subject
@@ -36,30 +39,39 @@ class Measured:
 
 def measure(comm: Comm, subject: Subject, n_stages: int, team: Team, on_progress: Progress) -> Measured:
     """Called by all ranks at once, with the same model; kernels that are not compiled yet are compiled first."""
-    probe = Probe(subject, team, on_progress)
+    first = alike(comm.hosts, _threads_of_all(comm, team.n_threads), n_stages)
+    is_first = first[comm.rank] == comm.rank
+    probe = Probe(subject, team, on_progress, for_all=is_first)
     wait_for_kernels(comm, on_progress)
-    turns = turns_of(comm.hosts, n_stages)
+    turns = turns_of(comm.hosts, n_stages, first)
     speed = None
     for turn in range(max(turns) + 1):
         comm.barrier()
-        if turn == turns[comm.rank]:
+        if is_first and turn == turns[comm.rank]:
             speed = rank_speed(probe.one_row(), probe.many_rows(), _python_s() * STEP_LOOPS / LOOPS)
             speed = replace(speed, wake_s=probe.waking_s(1 - 1 / n_stages))
-    assert speed is not None
     comm.barrier()
-    if comm.hosts.count(comm.hosts[comm.rank]) > 1:
-        speed = replace(speed, crowd=_crowd(speed, probe.many_rows()))
+    busy = probe.busy_macs_per_s() if comm.hosts.count(comm.hosts[comm.rank]) > 1 else {}
     comm.barrier()
     links = measure_pairs(comm)
-    return Measured(_gathered(comm, speed), links)
+    return Measured(joined(_gathered(comm, _as_json(speed, busy)), first if comm.rank == 0 else ()), links)
 
 
-def turns_of(hosts: Sequence[str], n_stages: int) -> list[int]:
-    """Of every rank: those of a stage measure at once, the stages on one host one after the other."""
+def alike(hosts: Sequence[str], n_threads: Sequence[int], n_stages: int) -> list[int]:
+    """Of every rank: the one in the same place of the first stage on such hosts with so many threads."""
     width = len(hosts) // n_stages
-    stages = [set(hosts[rank // width * width :][:width]) for rank in range(len(hosts))]
+    stages = [tuple(zip(hosts, n_threads, strict=True))[start : start + width] for start in range(0, len(hosts), width)]
+    return [stages.index(stages[rank // width]) * width + rank % width for rank in range(len(hosts))]
+
+
+def turns_of(hosts: Sequence[str], n_stages: int, first: Sequence[int]) -> list[int]:
+    """Of every rank: those of a stage measure at once, the stages on one host that are not alike (`first`) one after
+    the other."""
+    width = len(hosts) // n_stages
+    stages = [set(hosts[start : start + width]) for start in range(0, len(hosts), width)]
+    measuring = sorted({rank // width for rank in first})
     return [
-        sum(hosts[rank] in stages[before] for before in range(0, rank // width * width, width))
+        sum(hosts[rank] in stages[before] for before in measuring if before < first[rank] // width)
         for rank in range(len(hosts))
     ]
 
@@ -74,10 +86,23 @@ def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
     return RankSpeed(kinds, one_row.layer_s, further_s, step_s)
 
 
-def _crowd(alone: RankSpeed, together: Rates) -> float:
-    """How many times as long products of many rows take now, of all types on average."""
-    ratios = [speed.macs_per_s / (PROBE_ROWS * together.weights_per_s[kind]) for kind, speed in alone.kinds.items()]
-    return max(sum(ratios) / len(ratios), 1.0)
+def joined(told: Sequence[dict[str, Any]], first: Sequence[int]) -> tuple[RankSpeed, ...]:
+    """Each rank's speed by what all have told: that of the one that measured for it, and how crowded it was itself."""
+    speeds = [RankSpeed.from_json(told[measuring]["speed"]) for measuring in first]
+    return tuple(replace(speed, crowd=_crowd(speed, each["busy"])) for speed, each in zip(speeds, told, strict=True))
+
+
+def _crowd(alone: RankSpeed, busy: dict[str, float]) -> float:
+    """How many times as long products of many rows take now, of all types on average; 1 where nothing was measured."""
+    ratios = [alone.kinds[FloatType.named(label)].macs_per_s / macs_per_s for label, macs_per_s in busy.items()]
+    return max(sum(ratios) / max(len(ratios), 1), 1.0)
+
+
+def _as_json(speed: RankSpeed | None, busy: Mapping[FloatType, float]) -> dict[str, Any]:
+    return {
+        "speed": speed.as_json() if speed else None,
+        "busy": {kind.label: round(macs_per_s) for kind, macs_per_s in busy.items()},
+    }
 
 
 def _python_s() -> float:
@@ -89,9 +114,17 @@ def _python_s() -> float:
     return time.perf_counter() - started
 
 
-def _gathered(comm: Comm, speed: RankSpeed) -> tuple[RankSpeed, ...]:
-    """Every rank's at the root, nothing elsewhere."""
-    own = np.frombuffer(json.dumps(speed.as_json()).encode().ljust(FACTS_BYTES), np.uint8)
+def _threads_of_all(comm: Comm, n_threads: int) -> list[int]:
+    threads = np.zeros(comm.size, np.int64)
+    parts = [threads[rank : rank + 1] for rank in range(comm.size)]
+    comm.gather(np.array([n_threads]), parts if comm.rank == 0 else None)
+    comm.broadcast_idle(threads)
+    return [int(n) for n in threads]
+
+
+def _gathered(comm: Comm, told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each rank tells, at the root; nothing elsewhere."""
+    own = np.frombuffer(json.dumps(told).encode().ljust(FACTS_BYTES), np.uint8)
     parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
     comm.gather(own, parts)
-    return tuple(RankSpeed.from_json(json.loads(part.tobytes())) for part in parts or [])
+    return [json.loads(part.tobytes()) for part in parts or []]

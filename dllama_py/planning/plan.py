@@ -23,7 +23,8 @@ class Model:
 @dataclass(frozen=True, slots=True)
 class StagePlan:
     """`layers` is empty for a stage that is left out. Bytes are those of the rank that needs most; `free_bytes` None
-    where its host does not say. Seconds: of a decoded token and of a chunk of a prompt, without hops."""
+    where its host does not say. Seconds, without hops: of a decoded token, and of a chunk of a prompt while all stages
+    are at work."""
 
     number: int
     ranks: tuple[int, ...]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
@@ -11,6 +12,7 @@ from dllama_py.cost_model import EXCHANGES_PER_LAYER, Network, all_reduce, doubl
 from dllama_py.model.memory import StepSize
 from dllama_py.planning.alike import evened
 from dllama_py.planning.paths import Flags, Seconds, StageTimes
+from dllama_py.planning.pipe import Slowdown
 from dllama_py.planning.sizes import RankSizes, rank_sizes
 from dllama_py.planning.speeds import layer_s, part_s
 from dllama_py.planning.wishes import Links, Node, Wishes, free_bytes
@@ -31,7 +33,6 @@ class Case:
     sizes: tuple[RankSizes, ...]  # of each rank of a stage, were it to hold all layers
     nodes: tuple[Node, ...]
     links: Links
-    used: tuple[int, ...]  # stages that are to have layers, as far as that is known: else all
 
     @property
     def n_stages(self) -> int:
@@ -46,16 +47,11 @@ class Case:
         return range(stage * self.wishes.width, (stage + 1) * self.wishes.width)
 
     def step_s(self, stage: int, n_rows: int) -> Seconds:
-        """float64 [L + 1, L + 1]: a step of so many rows with layers [first, behind the last), without the head.
-
-        Of more than one row it is a prompt's, in which all ranks of a host that are used compute at once.
-        """
+        """float64 [L + 1, L + 1]: a step of so many rows with layers [first, behind the last), without the head, while
+        no other stage of the host is at work."""
         ranks = list(zip(self.sizes, self.ranks(stage), strict=True))
         layers = [
-            max(
-                layer_s(sizes, layer, self.nodes[rank].speed, n_rows) * self._crowd(rank, n_rows)
-                for sizes, rank in ranks
-            )
+            max(layer_s(sizes, layer, self.nodes[rank].speed, n_rows) for sizes, rank in ranks)
             for layer in range(self.config.n_layers)
         ]
         return _between(np.array(layers) + self._sums_s(stage, n_rows)) + max(
@@ -97,20 +93,37 @@ class Case:
         fits = np.stack([self._fits(stage) for stage in range(n)])
         decode = np.stack([self.step_s(stage, 1) for stage in range(n)])
         decode[:, :, -1] += np.array([self.head_s(stage) for stage in range(n)])[:, None]
-        prefill = np.stack([self.step_s(stage, self.wishes.chunk_rows) for stage in range(n)])
+        slower = self.slowdown(range(n))(np.arange(n))
+        prefill = np.stack([self.step_s(stage, self.wishes.chunk_rows) * slower[stage] for stage in range(n)])
         answers = np.array([self.answer_s(stage) + self.root_s for stage in range(n)])
         return StageTimes(np.where(fits, decode, np.inf), np.where(fits, prefill, np.inf), hops, hops[0], answers)
+
+    def slowdown(self, stages: Sequence[int]) -> Slowdown:
+        """Of these stages while some of them, counted among these, are at work.
+
+        It is measured how many times as long a rank takes while all stages of its host are at work; while half of them
+        are, half as many times, until there are cores enough for all.
+        """
+        crowd = np.zeros((self.n_stages, len(self.nodes)))  # on each host, which goes by its first rank's number
+        hosts = [node.facts.host for node in self.nodes]
+        for rank, node in enumerate(self.nodes):
+            place = rank // self.wishes.width, hosts.index(node.facts.host)
+            crowd[place] = max(crowd[place], node.speed.crowd)
+        is_on = crowd > 0
+        of_each = (crowd / np.maximum(is_on.sum(axis=0), 1))[list(stages)]
+        is_on = is_on[list(stages)]
+
+        def slower(active: NDArray[np.intp]) -> Seconds:
+            times: Seconds = np.maximum(of_each[active] * is_on[active].sum(axis=0), 1.0).max(axis=1, initial=1.0)
+            return times
+
+        return slower
 
     def _ends_s(self, sender: int, receiver: int) -> float:
         return sum(self.nodes[self.ranks(stage).start].speed.step_s for stage in (sender, receiver))
 
     def _wake_s(self, stage: int) -> float:
         return max(self.nodes[rank].speed.wake_s for rank in self.ranks(stage))
-
-    def _crowd(self, rank: int, n_rows: int) -> float:
-        host = self.nodes[rank].facts.host
-        others = [other for stage in self.used for other in self.ranks(stage) if self.nodes[other].facts.host == host]
-        return self.nodes[rank].speed.crowd if n_rows > 1 and set(others) - {rank} else 1.0
 
     def _fits(self, stage: int) -> Flags:
         fits = np.triu(np.ones((self.config.n_layers + 1,) * 2, bool), 1)
@@ -138,8 +151,7 @@ def make_case(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence
         rank_sizes(config, kinds, shard, wishes.context, wishes.half_cache, step)
         for shard in make_plan(config, wishes.width, wishes.replicate_kv)
     )
-    n_stages = len(nodes) // wishes.width
-    return Case(wishes, config, sizes, evened(nodes, sizes[0]), links, tuple(range(n_stages)))
+    return Case(wishes, config, sizes, evened(nodes, sizes[0]), links)
 
 
 def _between(layers: Seconds) -> Seconds:

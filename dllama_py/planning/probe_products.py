@@ -35,18 +35,28 @@ class Subject:
     half_cache: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TimedProducts:
+    """With weights of one type, one behind the other, and how much they multiply with."""
+
+    kind: FloatType
+    program: Program
+    n_weights: int
+    n_bytes: int
+
+
 class Products:
     """Makes them; what they compute is of no use. `n_bytes`: of the memory, at most what a rank has of the model;
     `layer_bytes`: of a layer's weights that one row is multiplied with."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, most_bytes: int) -> None:
         matrices = [spec for spec in held_specs(subject.config, subject.shard) if len(spec.shape) == 2]
         pieces = [piece_of(spec, subject.shard, subject.config) for spec in matrices if spec.layer is not None]
         self.kinds = sorted({subject.kinds[spec.name] for spec in matrices}, key=lambda kind: kind.label)
         self._n_groups = max(sum(len(piece.rows) for piece in pieces) // len(pieces) // GROUP, 1)
         self._n_blocks = subject.config.width // BLOCK
         weights_bytes = sum(_bytes(spec, subject) for spec in matrices if not spec.expert)
-        self.n_bytes = min(max(weights_bytes, FEWEST_BYTES), MOST_BYTES)
+        self.n_bytes = min(max(weights_bytes, FEWEST_BYTES), most_bytes)
         self.layer_bytes = max(sum(_row_bytes(spec, subject) for spec in matrices if spec.layer == 0), 1)
         self._memory = zeroed(self.n_bytes)
         self._memory[:] = FILL
@@ -55,15 +65,15 @@ class Products:
         self._out = np.zeros((PROBE_ROWS, GROUP * max(self._n_groups, least_groups)), np.float32)
         self._rows = np.arange(PROBE_ROWS)
 
-    def program(self, kind: FloatType, n_rows: int, n_bytes: int) -> tuple[Program, int, int]:
-        """One behind the other over about so many bytes, in pieces as large as the model's matrices are on average;
-        how many weights and bytes they are indeed."""
+    def of_kind(self, kind: FloatType, n_rows: int, place: range) -> TimedProducts:
+        """Over about these bytes of the memory, in pieces as large as the model's matrices are on average."""
         group_bytes = packed_bytes(kind, GROUP, range(self._n_blocks))
-        n_groups = min(max(self._n_groups, LEAST_BYTES // group_bytes), n_bytes // group_bytes)
+        n_groups = max(min(max(self._n_groups, LEAST_BYTES // group_bytes), len(place) // group_bytes), 1)
         size = n_groups * group_bytes
-        count = n_bytes // size
-        products = [self._product(kind, n_groups, i * size, n_rows) for i in range(count)]
-        return Program(products), count * n_groups * GROUP * self._n_blocks * BLOCK, count * size
+        count = max(len(place) // size, 1)
+        start = min(place.start, self.n_bytes - size)
+        products = [self._product(kind, n_groups, start + i * size, n_rows) for i in range(count)]
+        return TimedProducts(kind, Program(products), count * n_groups * GROUP * self._n_blocks * BLOCK, count * size)
 
     def moved(self, arguments: Sequence[Argument], at: int) -> tuple[Argument, ...]:
         """Of a product with other weights: the same with those that begin at this byte of the memory."""

@@ -1,13 +1,16 @@
 # python -m pytest tests/planning/test_measuring.py
 """Ranks measure themselves: every type of the file, in terms of a plan, on any number of ranks."""
 
+from dataclasses import replace
+
 import pytest
 
 from dllama_py.blocks import FloatType
 from dllama_py.kernels.team import Team
-from dllama_py.planning.measuring import Measured, measure, rank_speed, turns_of
+from dllama_py.planning.measuring import Measured, alike, joined, measure, rank_speed, turns_of
 from dllama_py.planning.probe import Rates
 from dllama_py.planning.probe_products import Subject
+from dllama_py.planning.speeds import KindSpeed, RankSpeed
 from dllama_py.progress import unwatched
 from dllama_py.sharding.plan import make_plan
 from dllama_py.transport.comm import Comm
@@ -25,10 +28,27 @@ def test_rates_become_speeds() -> None:
     assert (speed.layer_s, speed.step_s) == (30e-6, 0.001) and speed.row_layer_s == pytest.approx(5e-6)
 
 
-def test_stages_of_a_host_take_turns_and_ranks_of_a_stage_do_not() -> None:
-    assert turns_of("aab", 3) == [0, 1, 0]
-    assert turns_of("aaaa", 2) == [0, 0, 1, 1]
-    assert turns_of("abab", 2) == [0, 0, 1, 1]
+def test_stages_that_are_alike_are_measured_by_the_first_of_them() -> None:
+    assert alike("aab", [1, 1, 1], 3) == [0, 0, 2]
+    assert alike("aab", [1, 2, 1], 3) == [0, 1, 2]
+    assert alike("aaaa", [1, 1, 1, 1], 2) == [0, 1, 0, 1]
+    assert alike("aaab", [1, 1, 1, 1], 2) == [0, 1, 2, 3]
+
+
+def test_unlike_stages_of_a_host_take_turns_and_ranks_of_a_stage_do_not() -> None:
+    assert turns_of("aab", 3, [0, 1, 2]) == [0, 1, 0]
+    assert turns_of("aaa", 3, [0, 0, 2]) == [0, 0, 1]
+    assert turns_of("aaab", 2, [0, 1, 2, 3]) == [0, 0, 1, 0]
+
+
+def test_a_rank_is_as_fast_as_the_one_that_measured_for_it_and_crowded_by_itself() -> None:
+    alone = RankSpeed({FloatType.Q40: KindSpeed(10e9, 80e9), FloatType.F32: KindSpeed(9e9, 10e9)}, 1e-5, 1e-6, 1e-4)
+    told = [
+        {"speed": alone.as_json(), "busy": {"q40": 40e9, "f32": 10e9}},
+        {"speed": None, "busy": {"q40": 20e9, "f32": 5e9}},
+        {"speed": alone.as_json(), "busy": {}},
+    ]
+    assert joined(told, [0, 0, 2]) == (replace(alone, crowd=1.5), replace(alone, crowd=3.0), alone)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
