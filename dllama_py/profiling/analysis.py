@@ -50,8 +50,12 @@ class Collective:
 
     @property
     def waits_s(self) -> tuple[float, ...]:
-        """Of each rank, until the last arrived."""
-        return tuple((max(self.arrived_ns) - own) * NS for own in self.arrived_ns)
+        """Of each rank, until the last arrived; where clocks differ by more than that, until it was through itself."""
+        last = max(self.arrived_ns)
+        return tuple(
+            (min(last, through) - arrived) * NS
+            for arrived, through in zip(self.arrived_ns, self.through_ns, strict=True)
+        )
 
     @property
     def transfers_s(self) -> tuple[float, ...]:

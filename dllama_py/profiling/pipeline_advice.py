@@ -74,10 +74,10 @@ def advise_pipeline(measured: MeasuredPipeline, other: OtherSplit | None) -> Pip
     prompt_gain = single_chunk_s / measured.slowest_chunk_s - 1 if measured.slowest_chunk_s else 0.0
     has_room = any(stage.place.most_layers >= measured.n_layers for stage in measured.stages)
     sentences = [
-        _on_slowest(measured, slowest),
+        _on_slowest(measured, slowest) if measured.hops else _on_all(measured),
         on_limit,
         *([_on_split(measured, split)] if split else []),
-        _on_worth(measured, single_s, gain, prompt_gain, has_room),
+        *([_on_worth(measured, single_s, gain, prompt_gain, has_room)] if measured.hops else []),
     ]
     sentence = "; ".join(sentences)
     worth_it = not measured.is_one_machine and (max(gain, prompt_gain) >= WORTH_IT or not has_room)
@@ -108,7 +108,7 @@ def _limit(measured: MeasuredPipeline) -> tuple[str, str]:
     hops, hops_s, token_s = measured.hops, measured.hops_s, measured.token_s
     n_hops, told = len(hops), f"{in_ms(hops_s)} of {in_ms(token_s)} a token"
     if not hops:
-        return "computing", "it has all layers: nothing is exchanged"
+        return "computing", "nothing is exchanged"
     if hops_s < LINK_MATTERS * token_s:
         return "computing", f"computing is the limit: the {n_hops} hops take {told}"
     latency_s, wire_s = sum(hop.link.latency_s for hop in hops), sum(hop.wire_s for hop in hops)
@@ -139,6 +139,11 @@ def _on_slowest(measured: MeasuredPipeline, number: int) -> str:
         f"stage {number} ({who} on {stage.host}{what}) is the slowest: it has a token for "
         f"{in_ms(stage.seconds)} of {in_ms(measured.token_s)}"
     )
+
+
+def _on_all(measured: MeasuredPipeline) -> str:
+    host, n_layers = measured.stages[0].host, measured.n_layers
+    return f"one stage, on {host}, has all {n_layers} layers: {1 / measured.token_s:.1f} tok/s"
 
 
 def _on_split(measured: MeasuredPipeline, other: OtherSplit) -> str:

@@ -36,13 +36,15 @@ def test_a_step_is_computing_waiting_transfer_and_what_lies_between_programs() -
     assert (b.compute_s, b.wait_s, b.transfer_s, b.outside_s) == us(850, 0, 130, 1020)
 
 
-def test_a_node_that_is_through_before_the_last_began_by_the_clocks_has_no_transfer() -> None:
+def test_a_node_that_is_through_before_the_last_began_by_the_clocks_waits_no_longer() -> None:
     ranks = [
         RankTimeline("a", 1, [(SWAP, NORM)], [run([(0, 10), (10, 20)])]),
         RankTimeline("b", 1, [(SWAP, NORM)], [run([(12, 15), (15, 20)])]),
     ]
     (step,) = step_times(ranks, [Span("decode", 1, 0)], [range(2)])
     assert step.collectives[0].transfers_s == us(0, 3)
+    assert step.collectives[0].waits_s == us(10, 0)
+    assert tuple(node.compute_s for node in step.nodes) == us(10, 5)  # never less than nothing
 
 
 def test_kernels_of_a_node() -> None:

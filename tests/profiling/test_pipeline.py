@@ -139,6 +139,13 @@ def test_layers_belong_where_they_are_fast() -> None:
     assert not advice.worth_it
 
 
+def test_where_one_stage_has_all_layers_there_is_nothing_to_compare() -> None:
+    alone = replace(UNLIKE, token_s=0.02, stages=(stage(0, 20, 1.0, "pc0"),), hops=())
+    advice = advise_pipeline(alone, None)
+    assert advice.sentence == "One stage, on pc0, has all 20 layers: 50.0 tok/s; nothing is exchanged."
+    assert (advice.limit, advice.worth_it) == ("computing", False)
+
+
 def test_room_decides_how_far_the_fast_machine_can_help() -> None:
     fast, slow = UNLIKE.stages
     tight = replace(
