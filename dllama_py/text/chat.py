@@ -113,7 +113,9 @@ class ChatTemplate:
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message with its content as one string: a list of text parts is joined."""
+    """A message with its content as one string: a list of text parts is joined. One without content stays without it:
+    templates ask whether there is any.
+    """
     if not isinstance(message.get("role"), str):
         raise InputError(f"a chat message has the role {message.get('role')!r}; expected a name such as 'user'")
     content = message.get("content")
@@ -122,7 +124,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content, str | None):
         raise InputError(f"a chat message has a {type(content).__name__} as content; expected a text or text parts")
     check_unicode(content or "")  # here, where the place is one in the user's own words
-    return {**message, "content": content}
+    return {**message, "content": content} if "content" in message else dict(message)
 
 
 def _part_text(part: Any) -> str:

@@ -73,6 +73,13 @@ def test_content_as_text_parts_equals_the_string(tiny: Tokenizer) -> None:
     assert template.encode([{"role": "user", "content": parts}]) == template.encode(HELLO)
 
 
+def test_a_message_without_content_has_none(tiny: Tokenizer) -> None:
+    """As a call of a tool has it; the template of gpt-oss looks for marks in what content there is."""
+    template = ChatTemplate({"default": "{% for m in messages %}{{ 'content' in m }}{% endfor %}"}, tiny)
+    messages = [{"role": "assistant", "tool_calls": []}, {"role": "user", "content": None}, *HELLO]
+    assert template.render(messages) == tiny.decode(template.encode(messages)) == "FalseTrueTrue"
+
+
 def test_variables_of_the_caller_reach_the_template(tiny: Tokenizer) -> None:
     template = ChatTemplate({"default": "{{ enable_thinking }}{{ bos_token }}{{ eos_token }}"}, tiny)
     assert template.render(HELLO, options={"enable_thinking": False}) == "False<|begin|><|im_end|>"
