@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,47 +104,17 @@ def open_engine(
     when it does not fit the memory of the nodes.
     """
     started = time.perf_counter()
-    on_progress = watch.on_progress if comm.rank == 0 else unwatched
-    opened = _NOTHING
+    if comm.rank:
+        watch = replace(watch, on_progress=unwatched)
     with agreed(comm):
         threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
-        if comm.rank == 0:
-            opened = _opened(settings, comm.hosts, open_model, check)
-    checkpoint, draft = opened.checkpoint, opened.draft
-    orders = _share(opened.orders, comm)
-    facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
-    if checkpoint is not None:
-        for line in (*model_lines(checkpoint, orders), *warning_lines(facts)):
-            say(line)
-    root = _root(checkpoint, settings, facts, watch)
-    orders, plan = _plan_stages(orders, comm, threads.n_threads, on_progress, root)
-    if orders.plan_only:
+        opened = _opened(settings, comm.hosts, open_model, check) if comm.rank == 0 else _Opened()
+    settled = _settle(settings, comm, opened, threads, say, watch)
+    if settled.orders.plan_only:
         yield None
         return
-    shards = grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv)
-    with agreed(comm):
-        if checkpoint is not None:
-            for line in slice_lines(shards):
-                say(line)
-            _plan_memory(checkpoint, orders, facts, draft, watch)
-
-    # numba takes most of a second to import; a refusal, or --help, need not wait for it.
-    from dllama_py.kernels.team import Team
-    from dllama_py.loading import load_draft, loaded_rank
-    from dllama_py.roles import run_alone, take_role
-
-    metered = MeteredComm(comm)
-    team = Team(threads.n_threads, watch.recording)
-    with loaded_rank(orders, shards, metered, checkpoint, team, on_progress) as rank:
-        own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
-        ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
-        with take_role(rank, team, orders, shards, metered, checkpoint) as runner:
-            if runner is None or checkpoint is None:
-                yield None
-                return
-            guesser = run_alone(load_draft(draft, team, on_progress), draft.checkpoint) if draft else None
-            load_s = time.perf_counter() - started
-            yield Engine(runner, checkpoint, orders, tuple(shards), threads, ranks, load_s, guesser, plan)
+    with _loaded(settled, comm, watch, started) as engine:
+        yield engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +126,15 @@ class _Opened:
     draft: Draft | None = None
 
 
-_NOTHING = _Opened()
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """All that is decided before a weight is read: on every rank, but for `opened` and the plan, the root's."""
+
+    opened: _Opened
+    threads: ThreadChoice
+    orders: Orders
+    shards: tuple[Shard, ...]
+    plan: Plan | None
 
 
 def _opened(settings: EngineSettings, hosts: Sequence[str], open_model: Open, check: Check) -> _Opened:
@@ -166,6 +144,49 @@ def _opened(settings: EngineSettings, hosts: Sequence[str], open_model: Open, ch
     refuse_broken(checkpoint)
     draft = decide_draft(settings.draft, settings.weights, orders) if settings.draft else None
     return _Opened(checkpoint, orders, draft)
+
+
+def _settle(
+    settings: EngineSettings, comm: Comm, opened: _Opened, threads: ThreadChoice, say: Say, watch: Watch
+) -> _Settled:
+    """Layers find their ranks, and the memory is found to be enough; AgreedFailure if it is not."""
+    orders, checkpoint = _share(opened.orders, comm), opened.checkpoint
+    facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
+    if checkpoint is not None:
+        for line in (*model_lines(checkpoint, orders), *warning_lines(facts)):
+            say(line)
+    root = _root(checkpoint, settings, facts, watch)
+    orders, plan = _plan_stages(orders, comm, threads.n_threads, watch.on_progress, root)
+    shards = tuple(grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv))
+    with agreed(comm):
+        if checkpoint is not None and not orders.plan_only:
+            for line in slice_lines(shards):
+                say(line)
+            _plan_memory(checkpoint, orders, facts, opened.draft, watch)
+    return _Settled(opened, threads, orders, shards, plan)
+
+
+@contextmanager
+def _loaded(settled: _Settled, comm: Comm, watch: Watch, started: float) -> Iterator[Engine | None]:
+    """The weights come to all ranks, and each takes its role."""
+    # numba takes most of a second to import; a refusal, or --help, need not wait for it.
+    from dllama_py.kernels.team import Team
+    from dllama_py.loading import load_draft, loaded_rank
+    from dllama_py.roles import run_alone, take_role
+
+    orders, shards, threads = settled.orders, settled.shards, settled.threads
+    checkpoint, draft = settled.opened.checkpoint, settled.opened.draft
+    metered, team = MeteredComm(comm), Team(threads.n_threads, watch.recording)
+    with loaded_rank(orders, shards, metered, checkpoint, team, watch.on_progress) as rank:
+        own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
+        ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
+        with take_role(rank, team, orders, shards, metered, checkpoint) as runner:
+            if runner is None or checkpoint is None:
+                yield None
+                return
+            guesser = run_alone(load_draft(draft, team, watch.on_progress), draft.checkpoint) if draft else None
+            load_s = time.perf_counter() - started
+            yield Engine(runner, checkpoint, orders, shards, threads, ranks, load_s, guesser, settled.plan)
 
 
 def _root(checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch) -> Root | None:

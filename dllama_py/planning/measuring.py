@@ -87,14 +87,22 @@ def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
 
 
 def joined(told: Sequence[dict[str, Any]], first: Sequence[int]) -> tuple[RankSpeed, ...]:
-    """Each rank's speed by what all have told: that of the one that measured for it, and how crowded it was itself."""
-    speeds = [RankSpeed.from_json(told[measuring]["speed"]) for measuring in first]
-    return tuple(replace(speed, crowd=_crowd(speed, each["busy"])) for speed, each in zip(speeds, told, strict=True))
+    """Each rank's speed by what all have told: that of the one that measured for it. How crowded it is there, all that
+    are alike know best together: for a moment one may have a core for itself."""
+    speeds = []
+    for measuring in first:
+        speed = RankSpeed.from_json(told[measuring]["speed"])
+        busy = [told[rank]["busy"] for rank in range(len(told)) if first[rank] == measuring]
+        speeds.append(replace(speed, crowd=_crowd(speed, busy)))
+    return tuple(speeds)
 
 
-def _crowd(alone: RankSpeed, busy: dict[str, float]) -> float:
+def _crowd(alone: RankSpeed, busy: Sequence[dict[str, float]]) -> float:
     """How many times as long products of many rows take now, of all types on average; 1 where nothing was measured."""
-    ratios = [alone.kinds[FloatType.named(label)].macs_per_s / macs_per_s for label, macs_per_s in busy.items()]
+    ratios = [
+        alone.kinds[FloatType.named(label)].macs_per_s * len(busy) / sum(each[label] for each in busy)
+        for label in busy[0]
+    ]
     return max(sum(ratios) / max(len(ratios), 1), 1.0)
 
 

@@ -41,14 +41,14 @@ def test_unlike_stages_of_a_host_take_turns_and_ranks_of_a_stage_do_not() -> Non
     assert turns_of("aaab", 2, [0, 1, 2, 3]) == [0, 0, 1, 0]
 
 
-def test_a_rank_is_as_fast_as_the_one_that_measured_for_it_and_crowded_by_itself() -> None:
+def test_a_rank_is_as_fast_as_the_one_that_measured_for_it_and_as_crowded_as_its_like() -> None:
     alone = RankSpeed({FloatType.Q40: KindSpeed(10e9, 80e9), FloatType.F32: KindSpeed(9e9, 10e9)}, 1e-5, 1e-6, 1e-4)
     told = [
-        {"speed": alone.as_json(), "busy": {"q40": 40e9, "f32": 10e9}},
-        {"speed": None, "busy": {"q40": 20e9, "f32": 5e9}},
+        {"speed": alone.as_json(), "busy": {"q40": 40e9, "f32": 7e9}},
+        {"speed": None, "busy": {"q40": 40e9, "f32": 3e9}},
         {"speed": alone.as_json(), "busy": {}},
     ]
-    assert joined(told, [0, 0, 2]) == (replace(alone, crowd=1.5), replace(alone, crowd=3.0), alone)
+    assert joined(told, [0, 0, 2]) == (replace(alone, crowd=2.0), replace(alone, crowd=2.0), alone)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
