@@ -5,7 +5,7 @@ one sees all. Both have width 128, 8 heads of 32 over 4 key/value heads and a vo
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import gguf
@@ -20,15 +20,30 @@ WIDTH, HEADS, KV_HEADS, HEAD_WIDTH, FFN, VOCAB = 128, 8, 4, 32, 256, 320
 EXPERTS, EXPERT_WIDTH = 4, 64
 LAYERS = {"gemma3": 7, "gpt-oss": 4}
 WINDOW = 80
+DECIDED = {
+    "ffn_gate_inp.bias": 20.0,
+    "ffn_gate_exps.weight": 0.3,
+    "ffn_up_exps.weight": 0.3,
+    "attn_q.weight": 0.3,
+}
 IDS = [(37 * i + 11) % VOCAB for i in range(200)]
 GOLDEN_POSITIONS = [0, 63, 79, 80, 100, 143, 199]
 
 Shapes = Iterator[tuple[str, tuple[int, ...], float]]
 
 
-def tiny_gguf_model(path: Path, name: str, kind: str = "F32", experts: str = "", **changes: object) -> Path:
-    """`kind`: of all matrices, as ggml calls it, `experts`: of those of experts, if it is another.
-    `changes`: metadata keys after the architecture's name, dots as `__`;
+def decided_gpt_oss(path: Path, kind: str, experts: str = "MXFP4") -> Path:
+    """One whose rows have experts that are clearly the best, and values that few rounding errors grow in: so it says
+    the same however activations are rounded.
+    """
+    return tiny_gguf_model(path, "gpt-oss", kind, experts, DECIDED)
+
+
+def tiny_gguf_model(
+    path: Path, name: str, kind: str = "F32", experts: str = "", scales: Mapping[str, float] = {}, **changes: object
+) -> Path:
+    """`kind`: of all matrices, as ggml calls it, `experts`: of those of experts, if it is another. `scales`: factors of
+    tensors, by their names without the layer's. `changes`: metadata keys after the architecture's name, dots as `__`;
     None leaves one out.
     """
     writer = gguf.GGUFWriter(path, name)
@@ -38,9 +53,10 @@ def tiny_gguf_model(path: Path, name: str, kind: str = "F32", experts: str = "",
             _add(writer, f"{name}.{key}", value)
     add_tokenizer(writer, VOCAB)
     for tensor, shape, scale in _shapes(name):
+        factor = scales.get(tensor.split(".", 2)[-1], 1.0)
         is_matrix = len(shape) > 1 and tensor.endswith(".weight") and "ffn_gate_inp" not in tensor
         own = Kind[experts if experts and "_exps" in tensor else kind]
-        add_gguf_tensor(writer, tensor, _values(tensor, shape, scale), own if is_matrix else Kind.F32)
+        add_gguf_tensor(writer, tensor, _values(tensor, shape, factor * scale), own if is_matrix else Kind.F32)
     finish_gguf(writer)
     return path
 
