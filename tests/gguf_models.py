@@ -50,7 +50,7 @@ def tiny_gguf_model(
     facts = {key.replace("__", "."): value for key, value in changes.items()}
     for key, value in ({**_common_facts(name), **_own_facts(name)} | facts).items():
         if value is not None:
-            _add(writer, f"{name}.{key}", value)
+            add_fact(writer, f"{name}.{key}", value)
     add_tokenizer(writer, VOCAB)
     for tensor, shape, scale in _shapes(name):
         factor = scales.get(tensor.split(".", 2)[-1], 1.0)
@@ -61,7 +61,8 @@ def tiny_gguf_model(
     return path
 
 
-def _add(writer: gguf.GGUFWriter, key: str, value: object) -> None:
+def add_fact(writer: gguf.GGUFWriter, key: str, value: object) -> None:
+    """Of the type of GGUF that fits the value."""
     if isinstance(value, str):
         writer.add_string(key, value)
     elif isinstance(value, float):

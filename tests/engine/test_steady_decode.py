@@ -16,6 +16,7 @@ from dllama_py.engine.token_loop import Token
 from dllama_py.profiler import private_bytes
 from dllama_py.transport.comm import SoloComm
 from tests.checkpoints import own_folder
+from tests.support.collections import noted_collections
 from tests.support.engines import engine_on
 
 N_TOKENS = 2000
@@ -27,15 +28,8 @@ PAGES_BYTES = 4 << 20  # of the cache and the allocator, touched for the first t
 
 @pytest.fixture
 def collections() -> Iterator[list[str]]:
-    """Notes of the collector's runs."""
-    seen: list[str] = []
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        seen.append(phase)
-
-    gc.callbacks.append(note)
-    yield seen
-    gc.callbacks.remove(note)
+    with noted_collections() as notes:
+        yield notes
 
 
 @pytest.mark.parametrize("settings", [SamplerSettings(), SamplerSettings(temperature=0.8, top_p=0.9, seed=1)], ids=str)

@@ -16,6 +16,7 @@ from dllama_py.formats.checkpoint import Checkpoint, Embedding, open_checkpoint
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, YarnScaling, yarn_magnitude
 from tests.checkpoints import add_gguf_tensor, finish_gguf, own_folder, tiny_gguf
+from tests.gguf_models import add_fact
 
 
 def values(checkpoint: Checkpoint, spec: TensorSpec) -> np.ndarray:
@@ -158,15 +159,7 @@ def small_file(path: Path, arch: str = "llama", **facts: object) -> gguf.GGUFWri
     sizes = {"context_length": 64, "embedding_length": 32, "block_count": 1, "feed_forward_length": 32}
     sizes |= {"attention.head_count": 1, "attention.layer_norm_rms_epsilon": 1e-5}
     for fact, value in (sizes | {key.replace("__", "."): value for key, value in facts.items()}).items():
-        key = f"{arch}.{fact}"
-        if isinstance(value, str):
-            writer.add_string(key, value)
-        elif isinstance(value, float):
-            writer.add_float32(key, value)
-        elif isinstance(value, list):
-            writer.add_array(key, value)
-        else:
-            writer.add_uint32(key, value)
+        add_fact(writer, f"{arch}.{fact}", value)
     return writer
 
 

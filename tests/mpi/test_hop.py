@@ -1,7 +1,6 @@
 # make test-mpi-4, or: mpirun -np 5 python -m pytest --with-mpi tests/mpi/test_hop.py
 """Messages between stages over MPI: a ring of ranks, each hearing the one before it."""
 
-import gc
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from dllama_py.transport.comm import Comm
 from dllama_py.transport.hop import HopFormat, HopReceiver, HopSender
 from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.mpi import MpiComm
+from tests.support.collections import noted_collections
 from tests.support.threads import SentRequest
 
 SIZES = (2, 4, 5, 8)
@@ -211,13 +211,7 @@ def test_bytes_are_counted_at_both_ends_and_in_all(comm: Comm) -> None:
 
 @pytest.mark.mpi(sizes=(2,))
 def test_no_collection_and_no_growth_in_2000_messages(comm: Comm) -> None:
-    notes: list[str] = []
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        notes.append(phase)
-
-    with ring(comm) as (sender, receiver):
-        gc.callbacks.append(note)
+    with noted_collections() as notes, ring(comm) as (sender, receiver):
         try:
             for step in range(N_MESSAGES):
                 if step == N_WARM:
@@ -229,7 +223,6 @@ def test_no_collection_and_no_growth_in_2000_messages(comm: Comm) -> None:
             grown = tracemalloc.get_traced_memory()[0] - traced
         finally:
             tracemalloc.stop()
-            gc.callbacks.remove(note)
     assert grown < 4096
     assert private_bytes() - private < 1 << 20
     assert len(notes) == n_notes

@@ -1,7 +1,6 @@
 # mpirun -np 2 python -m pytest --with-mpi tests/mpi/test_steady_pipeline.py
 """2,000 tokens through two stages: no rank's garbage collector runs, and no rank's memory grows."""
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dllama_py.engine.token_loop import Token
 from dllama_py.settings import PipelineSettings
 from dllama_py.transport.comm import Comm
 from tests.checkpoints import tiny_gguf
+from tests.support.collections import noted_collections
 from tests.support.engines import engine_on
 
 pytestmark = pytest.mark.mpi(sizes=(2,))
@@ -29,15 +29,8 @@ PAGES_BYTES = 4 << 20  # of the cache and the allocator, touched for the first t
 
 @pytest.fixture
 def collections() -> Iterator[list[str]]:
-    """Notes of the collector's runs."""
-    seen: list[str] = []
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        seen.append(phase)
-
-    gc.callbacks.append(note)
-    yield seen
-    gc.callbacks.remove(note)
+    with noted_collections() as notes:
+        yield notes
 
 
 @pytest.mark.parametrize("speculation", [NO_SPECULATION, Speculation(Lookup())], ids=["plain", "ahead"])
