@@ -1,6 +1,7 @@
 """The command line: one module a mode, imported when its mode is called. The only room that prints.
 
-Without a mode the mode is inference. A user's error is one line on standard error, from one rank, with exit code 2.
+Each has `add_options(parser)` and `run(arguments)`, which returns the exit code. Without a mode the mode is inference.
+A user's error is one line on standard error, from one rank, with exit code 2.
 """
 
 import importlib
