@@ -85,8 +85,8 @@ def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[N
 
 
 def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int, draft: Orders | None = None) -> list[RankMemory]:
-    shards = _shards(orders, len(facts))
-    step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots)
+    shards, n_stages = _shards(orders, len(facts)), len(orders.grid(len(facts)).stages)
+    step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots, n_stages)
     needs = rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
     if draft is not None:
         (guest,) = _needs(draft, facts[:1], min(context, draft.config.context_length))

@@ -7,7 +7,6 @@ from dllama_py.engine.chain import Chain
 from dllama_py.engine.follower import serve
 from dllama_py.engine.hops import Hops
 from dllama_py.engine.leader import Ways, lead
-from dllama_py.engine.pipeline import steps_in_flight
 from dllama_py.engine.recalls import RecallReceiver, RecallSender
 from dllama_py.engine.runner import Runner
 from dllama_py.engine.stage import Stage
@@ -15,7 +14,7 @@ from dllama_py.formats.checkpoint import Checkpoint, Embedding
 from dllama_py.kernels.team import Team
 from dllama_py.loading import LoadedRank
 from dllama_py.orders import Orders
-from dllama_py.sharding.grid import Grid
+from dllama_py.sharding.grid import Grid, steps_in_flight
 from dllama_py.sharding.plan import Shard
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.metered import MeteredComm

@@ -146,3 +146,13 @@ def test_a_pipeline_needs_less_on_each_rank_the_more_there_are() -> None:
 def test_a_pipeline_that_does_not_fit_may_be_longer() -> None:
     wish = replace(orders(), layer_counts=(16, 16))
     assert "3 nodes on hosts of their own" in refusal(wish, hosts(int(2.5 * GB), int(2.5 * GB)))
+
+
+def test_the_last_stage_keeps_logits_of_steps_that_are_still_looked_at() -> None:
+    wish = replace(orders("qwen3_0.6b"), layer_counts=(14, 14))
+    first, last = (node.needs for node in plan_memory(wish, hosts(8 * GB, 8 * GB)).nodes)
+    row = (151936 + 16) * 4  # bytes of the vocabulary
+    assert last.buffers_bytes - first.buffers_bytes == (64 + 3 * 16) * row - 64 * 16 * 4 + 1024 * 4  # the last norm
+    facts = hosts(8 * GB, last.total_bytes - 1)
+    assert refusal(wish, facts).startswith("rank 1 on host1 needs 0.73 GB of memory")
+    assert plan_memory(wish, hosts(8 * GB, last.total_bytes)).fits

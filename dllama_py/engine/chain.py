@@ -15,13 +15,13 @@ from dllama_py.engine.pipeline import (
     Onward,
     answers_on_their_way,
     step_words,
-    steps_in_flight,
 )
 from dllama_py.engine.protocol import Message
 from dllama_py.engine.stage import Answer
 from dllama_py.engine.step import Floats
 from dllama_py.errors import ClusterError
 from dllama_py.model.rank_model import Step
+from dllama_py.sharding.grid import steps_in_flight
 from dllama_py.transport.hop import HopTraffic
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dllama_py.activations import ActivationType
 from dllama_py.blocks import BLOCK
-from dllama_py.engine.pipeline import ANSWER_HEAD, answers_on_their_way, most_words, steps_in_flight
+from dllama_py.engine.pipeline import ANSWER_HEAD, answers_on_their_way, most_words
 from dllama_py.engine.protocol import Message, Words
 from dllama_py.engine.step import Floats
 from dllama_py.kernels.activations import CODINGS, decode_rows, encode_rows
@@ -14,6 +14,7 @@ from dllama_py.kernels.crc32c import crc32c
 from dllama_py.kernels.program import Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model.rank_model import RankModel
+from dllama_py.sharding.grid import steps_in_flight
 from dllama_py.stamps import Arrival
 from dllama_py.transport.hop import N_BUFFERS, HopReceiver, HopSender, HopTraffic
 from dllama_py.transport.hop_header import HopFormat

@@ -14,11 +14,11 @@ import numpy as np
 from dllama_py.engine.protocol import Words, n_step_words, write_step
 from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import Step
+from dllama_py.sharding.grid import steps_in_flight
 from dllama_py.transport.hop import HopTraffic
 
 STEP_HEAD = 4  # words before those of the step: rows, wanted rows, candidates of each, nanoseconds computed so far
 ANSWER_HEAD = 2  # nanoseconds computed by all stages, wanted rows whose candidates follow
-ON_THEIR_WAY = 2  # steps that are between stages while each has one in hand
 
 
 class Onward(Protocol):
@@ -62,11 +62,6 @@ class Arriving(Protocol):
 
     def has_message(self) -> bool:
         """Whether `receive` would return at once."""
-
-
-def steps_in_flight(n_stages: int) -> int:
-    """Of which the answers are wanted, at most."""
-    return n_stages + ON_THEIR_WAY if n_stages > 1 else 1
 
 
 def answers_on_their_way(n_stages: int) -> int:

@@ -8,25 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.config import ModelConfig
-from dllama_py.kernels.layout import PAGE
+from dllama_py.kernels.layout import GROUP, PAGE, n_groups
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.rope import n_tables
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
+from dllama_py.sharding.grid import steps_in_flight
 from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import held_specs, packed_piece_bytes
 from dllama_py.sharding.plan import Shard
 
 ASSUMED_THREADS = 8  # a thread adds its scratch, 0.1 MB at 4096 positions
+GUESSED_ROWS = 16  # of a step that checks guesses, at most
 PYTHON_BYTES = 200_000_000  # measured: 75 MB with its libraries; 180 MB in the rank that compiles the kernels
 
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """What else buffers and cache grow with: rows of a step, threads of a rank, sequences at once."""
+    """What else buffers and cache grow with: rows of a step, threads of a rank, sequences at once, stages."""
 
     chunk_rows: int = DEFAULT_CHUNK_ROWS
     n_threads: int = ASSUMED_THREADS
     n_slots: int = 1
+    n_stages: int = 1
 
 
 USUAL_STEP = StepSize()
@@ -81,8 +84,14 @@ def cache_bytes(config: ModelConfig, shard: Shard, n_slots: int, context: int, h
 
 
 def buffers_bytes(config: ModelConfig, shard: Shard, context: int, step: StepSize = USUAL_STEP) -> int:
-    """The buffers of a step."""
-    return Buffers(config, shard, step.chunk_rows, step.n_threads, context, _without_memory).n_bytes
+    """The buffers of a step, and the logits of those before it whose answers are still looked at."""
+    n_bytes = Buffers(config, shard, step.chunk_rows, step.n_threads, context, _without_memory).n_bytes
+    return n_bytes + (_kept_bytes(shard, step) if shard.has_head else 0)
+
+
+def _kept_bytes(shard: Shard, step: StepSize) -> int:
+    n_rows = min(max(step.n_slots, GUESSED_ROWS), step.chunk_rows)
+    return (steps_in_flight(step.n_stages) - 1) * n_rows * (n_groups(len(shard.vocab)) + 1) * GROUP * 4
 
 
 _T = TypeVar("_T", bound=np.generic)

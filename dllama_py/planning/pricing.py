@@ -146,7 +146,9 @@ class Case:
 
 def make_case(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence[Node], links: Links) -> Case:
     """UsageError where the ranks of a stage cannot share its layers."""
-    step = StepSize(wishes.chunk_rows, max(node.facts.n_threads for node in nodes), wishes.n_slots)
+    step = StepSize(
+        wishes.chunk_rows, max(node.facts.n_threads for node in nodes), wishes.n_slots, len(nodes) // wishes.width
+    )
     sizes = tuple(
         rank_sizes(config, kinds, shard, wishes.context, wishes.half_cache, step)
         for shard in make_plan(config, wishes.width, wishes.replicate_kv)

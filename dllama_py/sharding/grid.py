@@ -14,6 +14,8 @@ from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 from dllama_py.sharding.plan import Shard, make_plan
 
+ON_THEIR_WAY = 2  # steps that are between stages while each has one in hand
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -84,6 +86,11 @@ def make_grid(n_layers: int, n_ranks: int, layer_counts: Sequence[int]) -> Grid:
         for number, (start, stop) in enumerate(pairwise(borders))
     )
     return Grid(tuple(stage for stage in stages if stage.layers or stage.leader == 0), n_ranks)
+
+
+def steps_in_flight(n_stages: int) -> int:
+    """Of which the answers are wanted, at most."""
+    return n_stages + ON_THEIR_WAY if n_stages > 1 else 1
 
 
 def even_split(n_layers: int, n_stages: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ def test_a_stage_needs_what_the_memory_plan_says(config: ModelConfig, width: int
     case = make_case(wishes(config, width=width), config, kinds, nodes, switch(3 * width))
     counts = (6, 2, config.n_layers - 8)
     shards = grid_shards(config, make_grid(config.n_layers, 3 * width, counts))
-    needed = rank_memories(config, shards, kinds, 4096, True, StepSize(64, 4, 1))
+    needed = rank_memories(config, shards, kinds, 4096, True, StepSize(64, 4, 1, 3))
     places = [(0, 6), (6, 8), (8, config.n_layers)]
     for rank, memory in enumerate(needed):
         assert case.needs_bytes(rank)[places[rank // width]] == memory.total_bytes
