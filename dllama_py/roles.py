@@ -38,7 +38,7 @@ def take_role(
         serve(rank.model, world, rank.comm, shards[world.rank], n_kept)
         yield None
         return
-    stage = Stage(rank.model, rank.comm, [shards[other] for other in grid.ranks_with(world.rank)], n_kept)
+    stage = Stage(rank.model, rank.comm, [shards[other] for other in grid.ranks_with(world.rank)], n_kept, world.rank)
     hops = Hops(world, team, rank.model, orders.activations, len(grid.stages), len(grid.stages[-1].ranks))
     if checkpoint is None:
         _lead(stage, world, grid, hops, beside)

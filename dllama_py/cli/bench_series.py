@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from dllama_py.cli import options
 from dllama_py.cli.placing import placements
 from dllama_py.cli.running import say
 from dllama_py.cli.tables import table
@@ -18,7 +19,7 @@ WORTH_IT = 1.20  # times the speed that more nodes must bring
 ENOUGH = 0.97  # of the best speed; fewer threads leave more to others
 COLUMNS = ("decode_tok_s", "prefill_tok_s", "sync_ms_per_token", "roofline")
 PASSED_ON = ("model", "shape", "layers", "weights", "prompt_tokens", "steps", "max_seq_len", "buffer_float_type")
-PASSED_ON_TOO = ("kv_cache_type", "chunk")
+PASSED_ON_TOO = ("kv_cache_type", "chunk", "topology", "stages", "split", "activations", "plan", "save_plan")
 
 Figures = dict[str, Any]
 
@@ -28,7 +29,8 @@ def compare_nodes(arguments: argparse.Namespace) -> int:
     refuse_under_launcher("bench --nodes")
     found: dict[int, Figures] = {}
     failure: DllamaError | None = None
-    for placement in placements(arguments, sorted(set(arguments.nodes))):
+    is_pipeline = options.engine_settings(arguments).pipeline is not None
+    for placement in placements(arguments, sorted(set(arguments.nodes)), is_pipeline):
         n_nodes = placement.n_ranks
         say(f"measuring {n_nodes} node{'s' * (n_nodes > 1)}")
         try:
@@ -97,7 +99,7 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
     words = ["--replicate-kv"] if arguments.replicate_kv else []
     for name in (*PASSED_ON, *PASSED_ON_TOO):
         value = getattr(arguments, name, None)
-        if value is not None:
+        if value is not None and (name, value) != ("split", "auto"):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return words
 

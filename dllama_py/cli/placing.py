@@ -30,12 +30,16 @@ def counts(text: str) -> list[int]:
     return [options.positive(part) for part in text.split(",")]
 
 
-def placements(arguments: argparse.Namespace, node_counts: list[int]) -> list[Placement]:
-    """One for each count. UsageError for counts that are no power of two or more than the hostfile offers."""
+def placements(arguments: argparse.Namespace, node_counts: list[int], is_pipeline: bool = False) -> list[Placement]:
+    """One for each count. UsageError for counts that are more than the hostfile offers, or no power of two where nodes
+    share every layer.
+    """
     network = None if arguments.iface is None else find_network(arguments.iface)
     odd = next((n for n in node_counts if n & (n - 1)), None)
-    if odd is not None:
-        raise UsageError(f"--nodes {odd}: a model is shared by 1, 2, 4, 8, ... nodes")
+    if odd is not None and not is_pipeline:
+        raise UsageError(
+            f"--nodes {odd}: a model is shared by 1, 2, 4, 8, ... nodes; any number goes with --topology pipeline"
+        )
     if arguments.hostfile is not None and max(node_counts) > (
         offered := ranks_to_start(read_hostfile(arguments.hostfile))
     ):

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from dllama_py.cli import options
 from dllama_py.cli.bench_series import passed_on
 from dllama_py.cli.placing import placements
 from dllama_py.cli.running import say
@@ -19,7 +20,8 @@ PARTS = ("compute_ms", "wait_ms", "transfer_ms", "outside_ms")
 def profile_nodes(arguments: argparse.Namespace) -> int:
     """Profiles every node count; pictures and traces are of the largest."""
     refuse_under_launcher("profile --nodes")
-    places = placements(arguments, sorted(set(arguments.nodes)))
+    is_pipeline = options.engine_settings(arguments).pipeline is not None
+    places = placements(arguments, sorted(set(arguments.nodes)), is_pipeline)
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for placement in places:

@@ -1,7 +1,7 @@
 """Do all ranks hold the same residual stream, and where do two runs part? Hashes are gathered at the root."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,16 @@ Hashes = NDArray[np.int64]
 
 
 class ResidualCheck:
-    """At a stage's leader: after a step that was hashed, compares its ranks; keeps the hashes if they are wanted."""
+    """At a stage's leader: after a step that was hashed, compares its ranks; keeps the hashes if they are wanted.
 
-    def __init__(self, model: RankModel, comm: MeteredComm, mail: Mail) -> None:
+    `leader`: this rank's number in the world, as users know it.
+    """
+
+    def __init__(self, model: RankModel, comm: MeteredComm, mail: Mail, leader: int) -> None:
         self._model = model
         self._comm = comm
         self._mail = mail
+        self._hosts = dict(enumerate(comm.hosts, leader))
         self._kept: list[tuple[Hashes, Hashes]] | None = None
 
     def keep(self) -> None:
@@ -63,7 +67,7 @@ class ResidualCheck:
         n_rows = len(positions)
         self._mail.tell(Message.HASHES, n_rows, 0)
         residuals = self._gathered(self._model.log.residual(n_rows))  # [N, L + 1, T]
-        check_residuals(residuals, self._comm.hosts, positions, self._model.log.first_layer)
+        check_residuals(residuals, self._hosts, positions, self._model.log.first_layer)
         if self._kept is not None:
             self._mail.tell(Message.HASHES, n_rows, 1)
             leaves = self._gathered(self._model.log.leaves(n_rows))  # [N, L, 2, P / N, T]
@@ -80,9 +84,11 @@ def send_hashes(model: RankModel, comm: MeteredComm, n_rows: int, of_leaves: boo
     comm.gather(model.log.leaves(n_rows) if of_leaves else model.log.residual(n_rows), None)
 
 
-def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence[int], first_layer: int = 0) -> None:
-    """residuals: int64 [N, L + 1, T] of ranks that share layers from the first on (model/residual_log.py); positions:
-    of the T rows.
+def check_residuals(
+    residuals: Hashes, hosts: Mapping[int, str], positions: Sequence[int], first_layer: int = 0
+) -> None:
+    """residuals: int64 [N, L + 1, T] of ranks that share layers from the first on (model/residual_log.py); hosts: by
+    the numbers of these N ranks, ascending; positions: of the T rows.
 
     ClusterError names the first layer after which they differ and the rank that is alone with its own; of two ranks
     either may be wrong, and the second is named.
@@ -91,7 +97,7 @@ def check_residuals(residuals: Hashes, hosts: Sequence[str], positions: Sequence
     if not len(places):
         return
     n_done, row = map(int, places[0])
-    rank = _odd_one(residuals[:, n_done, row].tolist())
+    rank = list(hosts)[_odd_one(residuals[:, n_done, row].tolist())]
     others = "the other" if len(hosts) == 2 else "the others"
     raise ClusterError(
         f"rank {rank} on {hosts[rank]} has not the numbers of {others} {_named(first_layer + n_done)} "

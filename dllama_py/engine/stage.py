@@ -33,17 +33,19 @@ NOTHING = Answer()
 class Stage:
     """`comm`: of the ranks that share the stage, `shards` theirs. They wait for this one in `follower.serve`.
 
-    `n_kept`: steps before the last one of which more may be asked.
+    `n_kept`: steps before the last one of which more may be asked. `leader`: this one's number in the world.
     """
 
-    def __init__(self, model: RankModel, comm: MeteredComm, shards: Sequence[Shard], n_kept: int) -> None:
+    def __init__(
+        self, model: RankModel, comm: MeteredComm, shards: Sequence[Shard], n_kept: int, leader: int = 0
+    ) -> None:
         self.model = model
         self.comm = comm
         self.n_kept = n_kept
         self.mail = Mail(comm, model.buffers.max_rows, model.config.width)
         self._own = RankLogits(model, shards[comm.rank], n_kept)
         self.logits = StageLogits(self._own, comm, shards, self.mail)
-        self.residuals = ResidualCheck(model, comm, self.mail)
+        self.residuals = ResidualCheck(model, comm, self.mail, leader)
         self._has_head = shards[comm.rank].has_head
 
     def forward(self, step: Step, x: Floats) -> Answer:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cli.options import Parser
+from dllama_py.cli.bench_series import passed_on
+from dllama_py.cli.options import Parser, add_engine_options, add_model_options
 from dllama_py.cli.placing import add_placing_options, counts, placements
 from dllama_py.cluster.job import Placement
 from dllama_py.errors import UsageError
@@ -25,6 +26,7 @@ def test_one_placement_a_count(tmp_path: Path) -> None:
     arguments = parsed("--nodes", "1,2,4", "--hostfile", str(hosts))
     assert placements(arguments, arguments.nodes) == [Placement(n, hosts) for n in (1, 2, 4)]
     assert placements(parsed(), [2]) == [Placement(2)]
+    assert placements(parsed(), [1, 3], is_pipeline=True) == [Placement(1), Placement(3)]
 
 
 @pytest.mark.parametrize("text", ["", "1,", "0", "a,2", "1 2"])
@@ -34,8 +36,19 @@ def test_no_counts(text: str) -> None:
 
 
 def test_counts_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--nodes 3: a model is shared by 1, 2, 4, 8"):
+    with pytest.raises(
+        UsageError, match="--nodes 3: a model is shared by 1, 2, 4, 8, ... nodes; any number goes with --top"
+    ):
         placements(parsed(), [1, 3])
     (tmp_path / "hosts").write_text("here:1\nthere:1\n")
     with pytest.raises(UsageError, match="--nodes 4: .*hosts offers 2"):
         placements(parsed("--hostfile", str(tmp_path / "hosts")), [1, 4])
+
+
+def test_jobs_are_of_the_topology_that_was_asked_for() -> None:
+    parser = Parser(prog="dllama profile")
+    add_model_options(parser)
+    add_engine_options(parser)
+    pipeline = ["--topology", "pipeline", "--stages", "2", "--split", "1,3", "--activations", "int8"]
+    usual = passed_on(parser.parse_args(["--model", "m"]))
+    assert passed_on(parser.parse_args(["--model", "m", *pipeline])) == usual + pipeline

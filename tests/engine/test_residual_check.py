@@ -5,7 +5,8 @@ import pytest
 from dllama_py.engine.residual_check import check_residuals
 from dllama_py.errors import ClusterError
 
-HOSTS = ["a", "b", "c", "d"]
+HOSTS = {0: "a", 1: "b", 2: "c", 3: "d"}
+SECOND_STAGE = {2: "c", 3: "d"}
 
 
 def alike(n_ranks: int) -> np.ndarray:
@@ -15,7 +16,7 @@ def alike(n_ranks: int) -> np.ndarray:
 
 def test_ranks_that_agree() -> None:
     check_residuals(alike(4), HOSTS, [7, 8, 9])
-    check_residuals(alike(1), HOSTS[:1], [7, 8, 9])
+    check_residuals(alike(1), {0: "a"}, [7, 8, 9])
 
 
 @pytest.mark.parametrize("rank", [0, 2, 3])
@@ -30,8 +31,8 @@ def test_the_rank_that_is_alone_is_named(rank: int) -> None:
     )
 
 
-def test_of_two_the_second_is_named() -> None:
+def test_of_two_the_second_is_named_by_its_number_in_the_world() -> None:
     residuals = alike(2)
     residuals[0, 0, 2] += 1
-    with pytest.raises(ClusterError, match="rank 1 on b has not the numbers of the other before the first layer at po"):
-        check_residuals(residuals, HOSTS[:2], [7, 8, 9])
+    with pytest.raises(ClusterError, match="rank 3 on d has not the numbers of the other after layer 5 at position 9"):
+        check_residuals(residuals, SECOND_STAGE, [7, 8, 9], first_layer=6)
