@@ -9,7 +9,7 @@ from dllama_py.formats.identity import local_copy
 from dllama_py.orders import Orders
 from dllama_py.planning import plan_file
 from dllama_py.planning.splits import read_split
-from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings, PipelineSettings
+from dllama_py.settings import DEFAULT_CONTEXT, EngineSettings
 from dllama_py.sharding.grid import even_split, grid_shards, make_grid
 from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
 
@@ -18,9 +18,9 @@ def orders_for(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence
     """For the ranks on these hosts. UsageError or InputError for what cannot be, before anything is loaded."""
     config = checkpoint.config
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, settings.weights))
-    layer_counts = _layer_counts(config, kinds, settings.pipeline, hosts)
-    grid_shards(config, make_grid(config.n_layers, len(hosts), layer_counts), settings.replicate_kv)
     context = min(settings.context or DEFAULT_CONTEXT, config.context_length)
+    layer_counts = _layer_counts(config, kinds, settings, context, hosts)
+    grid_shards(config, make_grid(config.n_layers, len(hosts), layer_counts), settings.replicate_kv)
     return Orders(
         config,
         kinds,
@@ -38,14 +38,16 @@ def orders_for(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence
 
 
 def _layer_counts(
-    config: ModelConfig, kinds: Kinds, pipeline: PipelineSettings | None, hosts: Sequence[str]
+    config: ModelConfig, kinds: Kinds, settings: EngineSettings, context: int, hosts: Sequence[str]
 ) -> tuple[int, ...]:
     """Of each stage, until the ranks are measured; of one stage where every rank has all layers."""
+    pipeline = settings.pipeline
     if pipeline is None:
         return (config.n_layers,)
     if pipeline.plan is not None:
         saved = plan_file.read(pipeline.plan)
         plan_file.check(saved, pipeline.plan, config, kinds, hosts)
+        plan_file.check_settings(saved, pipeline.plan, context, settings.n_slots)
         return saved.counts
     n_stages = pipeline.n_stages or len(hosts)
     if n_stages == 1 and (pipeline.plan_only or pipeline.save_plan):

@@ -29,9 +29,9 @@ def from_json(fields: dict[str, Any]) -> Plan:
     if fields["version"] != VERSION:
         raise ValueError(f"version {fields['version']!r}, this program reads {VERSION}")
     model, names = Model(**fields["model"]), list(Plan.__dataclass_fields__)
-    _check_types(asdict(model), {"name": str, "n_layers": int, "weights_bytes": int, "digest": str})
-    _check_types(fields, {"context": int, "chunk_rows": int, "n_sequences": int, "is_measured": bool})
-    _check_types(fields, {"token_s": float, "hops_s": float, "prompt_s": float, "together_s": float})
+    _check(asdict(model), {"name": str, "n_layers": int, "weights_bytes": int, "digest": str})
+    _check(fields, {"context": int, "chunk_rows": int, "n_sequences": int, "is_measured": bool, "stages": list})
+    _check(fields, {"token_s": float, "hops_s": float, "prompt_s": float, "together_s": float})
     _check_above_0(fields, ("context", "chunk_rows", "n_sequences", "token_s", "prompt_s", "together_s"))
     plan = {name: fields[name] for name in names}
     stages = tuple(_stage(stage) for stage in fields["stages"])
@@ -67,7 +67,7 @@ def read(path: Path) -> Plan:
 
 def check(plan: Plan, path: Path, config: ModelConfig, kinds: Kinds, hosts: Sequence[str]) -> None:
     """UsageError unless the plan was made for this model on these hosts, one a rank, in this order."""
-    if plan.model.digest != digest(config, kinds):
+    if plan.model.digest != digest(config, kinds) or plan.model.n_layers != config.n_layers:
         raise UsageError(
             f"--plan {path}: made for {plan.model.name} of {plan.model.n_layers} layers, whose tensors differ in shape "
             f"or type from this model's ({config.n_layers} layers); make a plan for this one with --save-plan"
@@ -85,6 +85,20 @@ def check(plan: Plan, path: Path, config: ModelConfig, kinds: Kinds, hosts: Sequ
             )
 
 
+def check_settings(plan: Plan, path: Path, context: int, n_sequences: int) -> None:
+    """UsageError where this run would need more memory than its stages were made for."""
+    if context > plan.context:
+        raise UsageError(
+            f"--plan {path}: made for a context of {plan.context}, this run's is {context}; "
+            f"expected at most as much: --max-seq-len {plan.context}, or plan anew"
+        )
+    if n_sequences > plan.n_sequences:
+        raise UsageError(
+            f"--plan {path}: made for {plan.n_sequences} sequences at once, this run has {n_sequences}; "
+            "expected at most as many, or plan anew with these"
+        )
+
+
 def _stage_json(stage: StagePlan) -> dict[str, Any]:
     """`layers`: the first and the last, null where there is none."""
     layers = [stage.layers.start, stage.layers[-1]] if stage.layers else None
@@ -93,17 +107,21 @@ def _stage_json(stage: StagePlan) -> dict[str, Any]:
 
 def _stage(fields: dict[str, Any]) -> StagePlan:
     numbers = ("number", "weights_bytes", "cache_bytes", "needs_bytes")
-    _check_types(fields, dict.fromkeys(numbers, int) | dict.fromkeys(("token_s", "chunk_s"), float))
+    _check(fields, dict.fromkeys(numbers, int) | {"token_s": float, "chunk_s": float, "ranks": list, "hosts": list})
     if fields["free_bytes"] is not None:
-        _check_types(fields, {"free_bytes": int})
+        _check(fields, {"free_bytes": int})
     layers = range(0)
     if fields["layers"] is not None:
         first, last = fields["layers"]
-        _check_types({"first layer": first, "last layer": last}, {"first layer": int, "last layer": int})
-        if not 0 <= first <= last:
+        _check({"first layer": first, "last layer": last}, {"first layer": int, "last layer": int})
+        if first > last:
             raise ValueError(f"layers {first} to {last}")
         layers = range(first, last + 1)
-    ranks, hosts = tuple(map(int, fields["ranks"])), tuple(map(str, fields["hosts"]))
+    ranks, hosts = tuple(fields["ranks"]), tuple(fields["hosts"])
+    for rank in ranks:
+        _check({"rank": rank}, {"rank": int})
+    for host in hosts:
+        _check({"host": host}, {"host": str})
     if len(ranks) != len(hosts):
         raise ValueError(f"{len(ranks)} ranks on {len(hosts)} hosts")
     return StagePlan(**(fields | {"ranks": ranks, "hosts": hosts, "layers": layers}))
@@ -124,8 +142,11 @@ def _check_above_0(fields: dict[str, Any], names: Sequence[str]) -> None:
             raise ValueError(f"{name} is {fields[name]}, expected more than 0")
 
 
-def _check_types(fields: dict[str, Any], types: dict[str, type]) -> None:
+def _check(fields: dict[str, Any], types: dict[str, type]) -> None:
+    """These are of such types, and numbers are not below 0."""
     for name, kind in types.items():
         value = fields[name]
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ValueError(f"{name} is {value!r}, expected {kind.__name__}")
+        if isinstance(value, int | float) and not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {value}, expected at least 0")

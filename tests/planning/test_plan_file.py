@@ -14,7 +14,7 @@ from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.shapes import shape_named
 from dllama_py.planning.deciding import decide
 from dllama_py.planning.plan import Plan
-from dllama_py.planning.plan_file import as_json, check, read, save
+from dllama_py.planning.plan_file import as_json, check, check_settings, read, save
 from tests.planning.households import kinds_of, node, switch, wishes
 
 QWEN = shape_named("qwen3_8b")
@@ -47,11 +47,26 @@ def test_another_model_or_other_hosts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"from this model's \(35 layers\)"):
         shorter = replace(QWEN, n_layers=35)
         check(saved, path, shorter, kinds_of(shorter), HOSTS)
+    with pytest.raises(UsageError, match=r"made for model.gguf of 99 layers, .* \(36 layers\); make"):
+        check(replace(saved, model=replace(saved.model, n_layers=99)), path, QWEN, kinds_of(QWEN), HOSTS)
     with pytest.raises(UsageError, match="made for 3 ranks, these are 2; start as many"):
         check(saved, path, QWEN, kinds_of(QWEN), HOSTS[:2])
     with pytest.raises(UsageError, match="rank 0 was on desk, it is on laptop now; start the ranks on the same hosts"):
         check(saved, path, QWEN, kinds_of(QWEN), ["laptop", "desk", "pi"])
     check(replace(saved, is_measured=False), path, QWEN, kinds_of(QWEN), ["any", "other", "hosts"])
+
+
+def test_more_than_it_was_made_for(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    check_settings(plan(), path, 4096, 1)
+    with pytest.raises(UsageError) as caught:
+        check_settings(plan(), path, 8192, 1)
+    assert str(caught.value) == (
+        f"--plan {path}: made for a context of 4096, this run's is 8192; expected at most as much: --max-seq-len 4096, "
+        "or plan anew"
+    )
+    with pytest.raises(UsageError, match="made for 1 sequences at once, this run has 4; expected at most as many"):
+        check_settings(plan(), path, 4096, 4)
 
 
 def spoiled(tmp_path: Path, spoil: Callable[[dict[str, Any]], object]) -> Path:
@@ -95,6 +110,17 @@ def test_gaps_and_overlaps(tmp_path: Path, spoil: Callable[[dict[str, Any]], obj
         lambda fields: fields["model"].update(n_layers=True),
         lambda fields: fields.update(token_s="fast"),
         lambda fields: fields.update(notes=3),
+        lambda fields: fields.update(hops_s=float("nan")),
+        lambda fields: fields.update(together_s=float("inf")),
+        lambda fields: fields.update(context=-4096),
+        lambda fields: fields.update(stages={}),
+        lambda fields: fields["model"].update(weights_bytes=-1),
+        lambda fields: fields["stages"][0].update(needs_bytes=-1),
+        lambda fields: fields["stages"][0].update(chunk_s=float("nan")),
+        lambda fields: fields["stages"][0].update(free_bytes=1.5),
+        lambda fields: fields["stages"][0].update(ranks=["0"]),
+        lambda fields: fields["stages"][0].update(hosts=[7]),
+        lambda fields: fields["stages"][0].pop("token_s"),
     ],
 )
 def test_what_is_no_plan_is_refused_in_one_line(tmp_path: Path, spoil: Callable[[dict[str, Any]], object]) -> None:
