@@ -1,13 +1,21 @@
 """What every room's tests may ask for."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No test asserts a time: on a busy machine any example may take long.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# No test asserts a time: on a busy machine any example may take long. Examples are the same in every run; others are
+# tried where time is given to them (tests/fuzzing.py).
+settings.register_profile(
+    "steady",
+    deadline=None,
+    database=None,
+    derandomize="DLLAMA_FUZZ_SECONDS" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -136,5 +136,5 @@ def test_the_documented_example(smollm2_gguf: Path, tmp_path: Path, n_ranks: int
     code = re.findall(r"```python\n(.*?)```", Path("docs/python.md").read_text(), re.DOTALL)[0]
     (tmp_path / "answer.py").write_text(code)
     command = [MPIRUN, "-np", str(n_ranks), sys.executable, tmp_path / "answer.py", smollm2_gguf]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (0, " Paris.\n\nThe answer is:")

@@ -105,7 +105,7 @@ def test_a_rank_with_too_little_is_refused_before_a_weight_is_read(tmp_path: Pat
     mpirun = str(Path(sys.executable).with_name("mpirun"))
     program = [sys.executable, "-m", "dllama_py", "inference", "--model", str(model), "--ids", "1", "--nthreads", "1"]
     command = [mpirun, "-np", "2", "sh", "-c", script, "sh", *program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "memory       " in done.stderr and "rank 1 on " in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: rank 1 on ")

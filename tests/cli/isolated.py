@@ -20,4 +20,4 @@ sys.exit(cli.main(sys.argv[1:]))
 def run_isolated(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """`dllama ARGUMENTS`; -W error makes a warning fail."""
     command = [sys.executable, "-W", "error", "-c", _BLOCKED, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)

@@ -139,7 +139,7 @@ def test_an_interrupted_download_goes_on(clone: Path, fake: FakeHub) -> None:
     while (not noted.exists() or not sum(json.loads(noted.read_text())["done"])) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=200)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "interrupted; what has come is kept, the same command goes on from there"
     fake.bytes_per_s = None

@@ -66,7 +66,7 @@ def test_a_terminal_without_emoji_gets_them_spelled_out(tmp_path: Path) -> None:
 def test_a_host_without_mpi_is_named_and_ends_the_job() -> None:
     script = 'if [ "$PMI_RANK" = 1 ]; then export MPI4PY_LIBMPI=/nowhere/libmpi.so; fi; exec "$@"'
     job = [str(Path(sys.executable).with_name("mpirun")), "-np", "2", "sh", "-c", script, "sh", *PROGRAM]
-    done = subprocess.run([*job, "inference"], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([*job, "inference"], capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: rank 1 on ")

@@ -36,7 +36,7 @@ def test_inference_without_a_route(smollm2_gguf: Path, n_ranks: int) -> None:
     command = alone if n_ranks == 1 else [Path(sys.executable).with_name("mpirun"), "-np", str(n_ranks), *alone]
     routes = subprocess.run([*ISOLATED, "cat", "/proc/net/route"], capture_output=True, text=True, check=True)
     assert len(routes.stdout.splitlines()) <= 1  # the heads of its columns
-    done = subprocess.run([*ISOLATED, *command], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([*ISOLATED, *command], capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout.splitlines()[-1])["ids"]) == 4
 
@@ -50,7 +50,7 @@ def test_a_mode_connects_to_nobody(smollm2_gguf: Path, mode: str) -> None:
     }[mode]
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, mode, *options],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "OUTSIDE" not in done.stderr

@@ -49,7 +49,7 @@ def test_the_line_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         command.replace(" python ", f" {sys.executable} ").split(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=True,
     )
     assert done.stdout.startswith("🔷️") and "rank 1:" in done.stderr

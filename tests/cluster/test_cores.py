@@ -106,6 +106,6 @@ def test_the_real_command_on_one_cpu(launcher: str, n_told: int, tmp_path: Path)
     mpirun = str(Path(sys.executable).with_name("mpirun"))
     program = [sys.executable, "-m", "dllama_py", "inference", "--model", str(model), "--ids", "1", "--steps", "1"]
     command = [mpirun, "-np", "2", "sh", "-c", script, "sh", *program, "--nthreads", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
     told = [line for line in done.stderr.splitlines() if line.startswith("warning: rank 1 on ")]
     assert len(told) == n_told and all(": bound to 1 of " in line for line in told)

@@ -37,7 +37,7 @@ def launch(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=200,
     )
 
 

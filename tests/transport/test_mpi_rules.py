@@ -19,7 +19,7 @@ def run_mpi_tests(folder: Path, body: str, *options: str) -> tuple[int, str]:
     mpirun = Path(sys.executable).with_name("mpirun")
     pytest_options = ["-q", "--with-mpi", "--timeout-method=thread", "-p", "no:cacheprovider", *options]
     command = [mpirun, "-np", "2", sys.executable, "-m", "pytest", f"--rootdir={folder}", *pytest_options, folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     return done.returncode, done.stderr
 
 

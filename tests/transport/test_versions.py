@@ -63,7 +63,7 @@ def test_another_version_on_one_rank_ends_the_job(tmp_path: Path) -> None:
     script = f'if [ "$PMI_RANK" = 1 ]; then cd {tmp_path}; fi; exec "$@"'
     mpirun = str(Path(sys.executable).with_name("mpirun"))
     command = [mpirun, "-np", "2", "sh", "-c", script, "sh", sys.executable, "-m", "dllama_py", "inference"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: rank 1 on ")
