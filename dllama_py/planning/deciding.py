@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from dllama_py.config import ModelConfig
 from dllama_py.planning.borders import choose
 from dllama_py.planning.left_out import left_out
-from dllama_py.planning.paths import ranges
+from dllama_py.planning.paths import StageTimes, ranges
 from dllama_py.planning.pipe import Pipe, one_after_another, round_s
 from dllama_py.planning.plan import PROMPT_TOKENS, Model, Plan, StagePlan, digest
 from dllama_py.planning.pricing import Case, make_case
@@ -29,13 +31,20 @@ def decide(wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence[No
         refuse_too_large(case, counts)
         return foretell(case, kinds, counts)
     times = case.times()
-    counts = choose(times, wishes.n_slots)
-    if counts is None:
+    plans = [foretell(case, kinds, counts) for counts in _good_splits(times, wishes.n_slots)]
+    if not plans:
         raise too_large(case)
-    return foretell(case, kinds, counts, left_out(case, times, counts))
+    plan = min(plans, key=lambda plan: plan.together_s)
+    return replace(plan, notes=left_out(case, times, plan, partial(foretell, case, kinds)))
 
 
-def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str, ...] = ()) -> Plan:
+def _good_splits(times: StageTimes, n_sequences: int) -> set[tuple[int, ...]]:
+    """Of several sequences each may have a step of its own, or all may share one as if they were one sequence."""
+    found = (choose(times, n) for n in {1, n_sequences})
+    return {counts for counts in found if counts is not None}
+
+
+def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...]) -> Plan:
     """What is to be expected of so many layers in each stage."""
     used = _used(counts)
     hops_s = sum(case.hop_s(a, b, 1) for (a, _), (b, _) in pairwise(used)) + case.answer_s(used[-1][0])
@@ -53,7 +62,6 @@ def foretell(case: Case, kinds: Kinds, counts: tuple[int, ...], notes: tuple[str
         prompts_s[chunk_rows],
         case.wishes.n_slots,
         _together_s(case, counts),
-        notes,
     )
 
 
