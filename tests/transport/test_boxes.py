@@ -118,8 +118,16 @@ def test_ranks_that_only_seem_to_be_on_one_host_go_without(monkeypatch: pytest.M
     assert run_ranks(2, work) == [False, False]
 
 
-def test_systems_without_such_memory_go_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("os.memfd_create")
+def refuse(name: str) -> int:
+    raise PermissionError(f"{name}: not in this container")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_systems_without_such_memory_go_without(monkeypatch: pytest.MonkeyPatch, is_known: bool) -> None:
+    if is_known:
+        monkeypatch.setattr("os.memfd_create", refuse)
+    else:
+        monkeypatch.delattr("os.memfd_create")
 
     def work(comm: Comm) -> bool:
         wire = with_boxes(comm)
