@@ -1,5 +1,6 @@
 # python -m pytest tests/cluster/test_job.py
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -44,10 +45,23 @@ def test_a_job_on_a_subnet_starts(tmp_path: Path) -> None:
     assert done.stdout.startswith("usage: python -m dllama_py")
 
 
+@pytest.fixture
+def ports() -> range:
+    """A hundred in a row that are free, and not those of a test that runs at the same time in another process."""
+    own = os.getpid() % 200
+    hundreds = [range(first, first + 100) for first in range(10000, 30000, 100)]
+    return next(ports for ports in (*hundreds[own:], *hundreds[:own]) if all(map(is_free, ports)))
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as end:
+        return end.connect_ex(("127.0.0.1", port)) != 0
+
+
 @pytest.mark.parametrize("layer", ["ucx", "ofi"])
 @pytest.mark.parametrize("network", [Network("lo"), None])
-def test_ranks_listen_where_they_are_told(network: Network | None, layer: str) -> None:
-    command = job_command(Placement(2, network=network, ports=(24000, 24099)), [])
+def test_ranks_listen_where_they_are_told(network: Network | None, layer: str, ports: range) -> None:
+    command = job_command(Placement(2, network=network, ports=(ports[0], ports[-1])), [])
     command[command.index("dllama_py") - 1 :] = [str(LISTEN)]
     environment = {**os.environ, "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": layer, "FI_PROVIDER": "tcp"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
@@ -55,7 +69,7 @@ def test_ranks_listen_where_they_are_told(network: Network | None, layer: str) -
     listening = [line.rsplit(":", 1) for line in done.stdout.split()]
     own = [(address, int(port)) for address, port in listening if address != "0.0.0.0"]  # the rest is the launcher's
     assert len(own) >= 2
-    assert [port for _, port in listening if not 24000 <= int(port) <= 24099] == []
+    assert [port for _, port in listening if int(port) not in ports] == []
     if network is not None:
         assert {address for address, _ in own} == {"127.0.0.1"}
 
