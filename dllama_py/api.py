@@ -10,10 +10,11 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +28,7 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.prompting import Text, check_vocabulary, end_ids, need_text, open_text
-from dllama_py.settings import EngineSettings, PipelineSettings
+from dllama_py.settings import TOPOLOGIES, EngineSettings, PipelineSettings, check_number
 from dllama_py.transport.environment import launched_rank
 from dllama_py.transport.failure import AgreedFailure
 from dllama_py.transport.world import joined_world
@@ -57,7 +58,19 @@ class Wish:
     prompt: Prompt
     max_tokens: int = 256
     sampling: SamplerSettings = GREEDY
-    stop: Sequence[str] = ()
+    stop: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """UsageError for what cannot be meant."""
+        check_number("max_tokens", self.max_tokens, least=0)
+        if not all(isinstance(each, str) for each in self.stops):
+            raise UsageError(f"stop is {self.stop!r}; expected a text or several")
+        if not isinstance(self.sampling, SamplerSettings):
+            raise UsageError(f"sampling is {self.sampling!r}; expected SamplerSettings")
+
+    @property
+    def stops(self) -> Sequence[str]:
+        return (self.stop,) if isinstance(self.stop, str) else self.stop
 
 
 class Engine:
@@ -93,11 +106,14 @@ class Engine:
         """
         if launched_rank(os.environ):
             raise UsageError("Engine.open is for rank 0; the other ranks call Engine.serve()")
-        if topology not in ("tensor", "pipeline"):
+        if topology not in TOPOLOGIES:
             raise UsageError(f"there is no topology {topology!r}; expected tensor or pipeline")
         if topology == "pipeline":
             settings.setdefault("pipeline", PipelineSettings())
+        check_number("sequences", sequences)
         wishes = EngineSettings(n_slots=sequences, draft=Path(draft) if draft else None, **settings)
+        if wishes.pipeline is not None and wishes.pipeline.plan_only:
+            raise UsageError("plan_only loads nothing that could answer; the mode that only plans is dllama_py plan")
         return cls(with_speculation(wishes), Path(model), Path(tokenizer) if tokenizer else None, say)
 
     @staticmethod
@@ -139,7 +155,7 @@ class Engine:
             raise UsageError("the engine is not open; use it inside `with Engine.open(...) as engine:`")
         tokens: asyncio.Queue[Event | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        job = self._opened.job(Wish(prompt, **wishes), partial(_tell, loop, tokens))
+        job = self._opened.job(Wish(_written_down(prompt), **wishes), partial(_tell, loop, tokens))
         self._opened.desk.submit(job)
         try:
             while True:
@@ -192,21 +208,35 @@ class _Opened:
         orders.check_prompt(ids)
         n_vocab = text.tokenizer.vocab_size if text else orders.config.vocab_size
         ends = end_ids(self.engine.checkpoint, text)
-        request = Request(ids, wish.sampling, wish.max_tokens, ends, n_vocab, wish.stop)
+        request = Request(ids, wish.sampling, wish.max_tokens, ends, n_vocab, wish.stops)
         return Job(request, self._drops_first_space(wish.prompt, ids), tell)
 
     def _ids(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
             return need_text(self.text, "a text prompt", ", or token ids").tokenizer.encode(prompt)
-        if all(isinstance(each, int) for each in prompt):
-            return [each for each in prompt if isinstance(each, int)]
-        return need_text(self.text, "a chat").template.encode([each for each in prompt if isinstance(each, Mapping)])
+        ids = [int(each) for each in prompt if isinstance(each, Integral)]
+        messages = [each for each in prompt if isinstance(each, Mapping)]
+        if len(ids) == len(prompt):
+            return ids
+        if len(messages) == len(prompt):
+            return need_text(self.text, "a chat").template.encode(messages)
+        kinds = ", ".join(sorted({type(each).__name__ for each in prompt}))
+        raise UsageError(f"the prompt holds {kinds}; expected a text, token ids alone, or chat messages alone")
 
     def _drops_first_space(self, prompt: Prompt, ids: Sequence[int]) -> bool:
         if self.text is None:
             return False
         is_chat = not isinstance(prompt, str) and any(isinstance(each, Mapping) for each in prompt)
         return self.text.tokenizer.drops_first_space if is_chat else self.text.drops_space_after(ids)
+
+
+def _written_down(prompt: Any) -> Prompt:
+    """One that may be looked at more than once."""
+    if isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, Iterable):
+        raise UsageError(f"the prompt is {prompt!r}; expected a text, token ids or chat messages")
+    return list(prompt)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, tokens: asyncio.Queue[Event | Exception], event: Event | Exception) -> None:

@@ -6,7 +6,8 @@ they spell, but no prompts: those come as ids.
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dllama_py.completion import Event, Request, Spelling
@@ -55,12 +56,15 @@ class Desk:
         self._sequences = [CachedSequence(runner, slot) for slot in range(n_slots)]
         self._free = set(range(n_slots))
         self._is_closed = False
+        self._ended: Exception | None = None  # why nobody runs it any more
         self._jobs: dict[Job, _UnderWay] = {}
         self._together = Together[Job](runner)
 
     def submit(self, job: Job) -> None:
-        """From any thread."""
+        """From any thread. Where the desk has ended the job is told so."""
         self._wanted.put(job)
+        if self._ended is not None:
+            self._dismiss(self._ended)
 
     def close(self) -> None:
         """From any thread: `run` ends; jobs that are under way or wait are told so."""
@@ -78,8 +82,10 @@ class Desk:
             reason = error
             raise
         finally:
-            for job in (*self._jobs, *self._not_begun()):
+            for job in self._jobs:
                 job.tell(reason)
+            self._ended = reason  # before the last look: whoever comes later looks by itself
+            self._dismiss(reason)
 
     def _take_in(self) -> bool:
         """Jobs that have come, as far as there are slots; with nothing to do it waits for one. False: to be closed."""
@@ -93,11 +99,13 @@ class Desk:
             self._begin(job)
         return True
 
-    def _not_begun(self) -> Iterator[Job]:
-        while not self._wanted.empty():
-            job = self._wanted.get()
-            if job is not None:
-                yield job
+    def _dismiss(self, reason: Exception) -> None:
+        """Tells those that wait. From any thread."""
+        with suppress(queue.Empty):
+            while True:
+                job = self._wanted.get_nowait()
+                if job is not None:
+                    job.tell(reason)
 
     def _begin(self, job: Job) -> None:
         """In the slot whose ids go furthest along with the prompt."""

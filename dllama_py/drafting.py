@@ -16,7 +16,7 @@ from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.formats.soundness import refuse_broken
 from dllama_py.orders import Orders
-from dllama_py.settings import DRAFT, LOOKUP, OFF, SPECULATIONS, EngineSettings
+from dllama_py.settings import DRAFT, LOOKUP, OFF, EngineSettings
 from dllama_py.sharding.kinds import halves_cache, tensor_kinds, weights_type
 from dllama_py.sharding.plan import make_plan
 
@@ -37,8 +37,6 @@ class Draft:
 def with_speculation(settings: EngineSettings) -> EngineSettings:
     """The same, `speculate` decided. UsageError if that and the draft do not fit together."""
     mode = settings.speculate or (DRAFT if settings.draft else OFF)
-    if mode not in SPECULATIONS:
-        raise UsageError(f"there is no speculation {mode!r}; expected {', '.join(SPECULATIONS)}")
     if mode == DRAFT and settings.draft is None:
         raise UsageError("--speculate draft needs a small model of the same vocabulary; name it with --draft")
     if mode != DRAFT and settings.draft is not None:

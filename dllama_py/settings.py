@@ -1,7 +1,11 @@
-"""What a user may wish of a run, before anything is opened. Ground floor: names and defaults only."""
+"""What a user may wish of a run, before anything is opened. Ground floor: names, defaults and what cannot be meant."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from dllama_py.errors import UsageError
 
 DEFAULT_CONTEXT = 4096  # positions
 DEFAULT_CHUNK_ROWS = 64
@@ -12,6 +16,17 @@ TOPOLOGIES = ("tensor", "pipeline")
 CACHE_TYPES = ("auto", "f32", "f16")
 OFF, LOOKUP, DRAFT = SPECULATIONS = ("off", "lookup", "draft")
 WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
+
+
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """UsageError unless it is a whole number and that large."""
+    if not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} is {value!r}; expected a whole number from {least}")
+
+
+def _check_name(name: str, value: Any, known: Collection[str]) -> None:
+    if value not in known:
+        raise UsageError(f"{name} is {value!r}; expected {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,14 @@ class PipelineSettings:
     plan: Path | None = None
     save_plan: Path | None = None
     plan_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.n_stages is not None:
+            check_number("n_stages", self.n_stages)
+        _check_name("activations", self.activations, ACTIVATIONS)
+        for name, path in (("plan", self.plan), ("save_plan", self.save_plan)):
+            if not isinstance(path, Path | None):
+                raise UsageError(f"{name} is {path!r}; expected a pathlib.Path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +72,18 @@ class EngineSettings:
     speculate: str | None = None
     draft: Path | None = None
     pipeline: PipelineSettings | None = None
+
+    def __post_init__(self) -> None:
+        """UsageError for what no default and no number of nodes could mend."""
+        wishes = {"n_threads": self.n_threads, "context": self.context}
+        numbers = {"chunk_rows": self.chunk_rows, "n_slots": self.n_slots}
+        for name, value in (numbers | {each: wish for each, wish in wishes.items() if wish is not None}).items():
+            check_number(name, value)
+        _check_name("exchange", self.exchange, EXCHANGES)
+        _check_name("cache_type", self.cache_type, CACHE_TYPES)
+        if self.weights is not None:
+            _check_name("weights", self.weights, WEIGHT_TYPES)
+        if self.speculate is not None:
+            _check_name("speculate", self.speculate, SPECULATIONS)
+        if not isinstance(self.pipeline, PipelineSettings | None):
+            raise UsageError(f"pipeline is {self.pipeline!r}; expected PipelineSettings, or topology='pipeline'")

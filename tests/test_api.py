@@ -5,9 +5,11 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from dllama_py import Engine, StreamedToken
@@ -15,7 +17,7 @@ from dllama_py.boot import open_engine
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
-from dllama_py.settings import EngineSettings
+from dllama_py.settings import EngineSettings, PipelineSettings
 from dllama_py.transport.comm import SoloComm
 from tests.checkpoints import tiny_gguf
 from tests.support.engines import ids_of
@@ -28,6 +30,12 @@ HOT = SamplerSettings(0.8, top_p=0.9, seed=5)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_gguf(tmp_path_factory.mktemp("model") / "model.gguf", distinct=True)
+
+
+@pytest.fixture(scope="module")
+def opened(model: Path) -> Iterator[Engine]:
+    with Engine.open(model, n_threads=1) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +100,8 @@ def test_a_text_and_a_stop(model: Path) -> None:
     with Engine.open(model, n_threads=1) as engine:
         whole = asyncio.run(text())
         stop = whole[5:7]
-        assert asyncio.run(text(stop=[stop])) == whole[: whole.index(stop)]
+        for wish in ([stop], stop):
+            assert asyncio.run(text(stop=wish)) == whole[: whole.index(stop)]
 
 
 def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
@@ -100,10 +109,49 @@ def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="there is no topology 'ring'; expected tensor or pipeline"):
         Engine.open(tmp_path / "none.gguf", topology="ring")
-    with pytest.raises(UsageError, match="there is no speculation 'dice'; expected off, lookup, draft"):
+    with pytest.raises(UsageError, match="speculate is 'dice'; expected off, lookup, draft"):
         Engine.open(tmp_path / "none.gguf", speculate="dice")
     with pytest.raises(UsageError, match="--speculate off uses no small model and --draft names one; give one of them"):
         Engine.open(tmp_path / "none.gguf", speculate="off", draft="small.gguf")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "told"),
+    [
+        ({"sequences": 0}, "sequences is 0; expected a whole number from 1"),
+        ({"n_threads": -1}, "n_threads is -1; expected a whole number from 1"),
+        ({"context": 1.5}, "context is 1.5; expected a whole number from 1"),
+        ({"exchange": "f16"}, "exchange is 'f16'; expected f32, bf16, q80"),
+        ({"pipeline": "auto"}, "pipeline is 'auto'; expected PipelineSettings"),
+        ({"pipeline": PipelineSettings(plan_only=True)}, "plan_only loads nothing that could answer"),
+    ],
+)
+def test_settings_that_cannot_be_meant(wishes: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Engine.open("none.gguf", **wishes)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wishes", "told"),
+    [
+        ([1, "a"], {}, "the prompt holds int, str; expected a text, token ids alone, or chat messages alone"),
+        ([1.5], {}, "the prompt holds float"),
+        (None, {}, "the prompt is None; expected a text, token ids or chat messages"),
+        ([1], {"max_tokens": -1}, "max_tokens is -1; expected a whole number from 0"),
+        ([1], {"stop": [7]}, r"stop is \[7\]; expected a text or several"),
+        ([1], {"sampling": "hot"}, "sampling is 'hot'; expected SamplerSettings"),
+    ],
+)
+def test_wishes_that_cannot_be_meant(opened: Engine, prompt: Any, wishes: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asyncio.run(answer_of(opened.generate_stream(prompt, **wishes)))
+
+
+def test_ids_from_anywhere(opened: Engine, alone: list[list[int]]) -> None:
+    """An array, and what can be gone through once."""
+    for prompt in (np.array(PROMPTS[0]), iter(PROMPTS[0])):
+        found = ids(asyncio.run(answer(opened, prompt)))  # type: ignore[arg-type]
+        assert found == alone[0][: len(found)]
 
 
 def test_prompts_that_cannot_be(model: Path) -> None:
@@ -127,6 +175,8 @@ def test_an_engine_that_is_closed_tells_who_still_waits(model: Path) -> None:
         for left in (waits, answer_of(stream)):
             with pytest.raises(UsageError, match="the engine was closed before the answer was complete"):
                 await left
+        with pytest.raises(UsageError, match="the engine was closed before"):
+            await answer(engine, PROMPTS[2])
 
     asyncio.run(close_early())
 

@@ -32,11 +32,11 @@ class SamplerSettings:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature is {self.temperature}; expected 0 or a positive number")
-        if self.top_k < 0:
+        if not isinstance(self.top_k, int) or self.top_k < 0:
             raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or the number of tokens to keep")
         if not 0 <= self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; expected a share from 0 to 1 (0 and 1: off)")
-        if not 0 <= self.seed <= _MASK64:
+        if not isinstance(self.seed, int) or not 0 <= self.seed <= _MASK64:
             raise UsageError(f"seed is {self.seed}; expected an integer from 0 to {_MASK64}")
 
     @property
