@@ -41,8 +41,14 @@ def _mean(speeds: Sequence[RankSpeed]) -> RankSpeed:
         kind: KindSpeed(
             sum(speed.kinds[kind].bytes_per_s for speed in speeds) / n,
             sum(speed.kinds[kind].macs_per_s for speed in speeds) / n,
+            _mean_or_none([speed.kinds[kind].few_macs_per_s for speed in speeds]),
         )
         for kind in speeds[0].kinds
     }
     beside = (sum(getattr(speed, name) for speed in speeds) / n for name in BESIDE)
     return RankSpeed(kinds, *beside)
+
+
+def _mean_or_none(rates: Sequence[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) / len(known) if known else None

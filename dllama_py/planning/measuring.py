@@ -17,7 +17,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe import Probe, Rates
 from dllama_py.planning.probe_products import Subject
-from dllama_py.planning.speeds import PROBE_ROWS, KindSpeed, RankSpeed
+from dllama_py.planning.speeds import FEW_ROWS, PROBE_ROWS, KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links
 from dllama_py.progress import Progress
 from dllama_py.transport.comm import Comm
@@ -48,7 +48,7 @@ def measure(comm: Comm, subject: Subject, n_stages: int, team: Team, on_progress
     for turn in range(max(turns) + 1):
         comm.barrier()
         if is_first and turn == turns[comm.rank]:
-            speed = rank_speed(probe.one_row(), probe.many_rows(), _python_s() * STEP_LOOPS / LOOPS)
+            speed = rank_speed(probe.one_row(), probe.few_rows(), probe.many_rows(), _python_s() * STEP_LOOPS / LOOPS)
             speed = replace(speed, wake_s=probe.waking_s(1 - 1 / n_stages))
     comm.barrier()
     busy = probe.busy_macs_per_s() if comm.hosts.count(comm.hosts[comm.rank]) > 1 else {}
@@ -76,10 +76,10 @@ def turns_of(hosts: Sequence[str], n_stages: int, first: Sequence[int]) -> list[
     ]
 
 
-def rank_speed(one_row: Rates, many_rows: Rates, step_s: float) -> RankSpeed:
-    """In the terms that plans are made in."""
+def rank_speed(one_row: Rates, few_per_s: Mapping[FloatType, float], many_rows: Rates, step_s: float) -> RankSpeed:
+    """In the terms that plans are made in. `few_per_s`: weights that FEW_ROWS rows are multiplied with in a second."""
     kinds = {
-        kind: KindSpeed(bytes_per_s, PROBE_ROWS * many_rows.weights_per_s[kind])
+        kind: KindSpeed(bytes_per_s, PROBE_ROWS * many_rows.weights_per_s[kind], FEW_ROWS * few_per_s[kind])
         for kind, bytes_per_s in one_row.bytes_per_s.items()
     }
     further_s = max(many_rows.layer_s - one_row.layer_s, 0.0) / (PROBE_ROWS - 1)

@@ -17,7 +17,7 @@ from dllama_py.kernels.program import Program
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe_layers import Multiplied, SomeLayers
 from dllama_py.planning.probe_products import MOST_BYTES, Products, Subject, TimedProducts
-from dllama_py.planning.speeds import PROBE_ROWS
+from dllama_py.planning.speeds import FEW_ROWS, PROBE_ROWS
 from dllama_py.progress import Progress
 
 FEW_BYTES = 16_000_000  # of what many rows are multiplied with
@@ -53,6 +53,10 @@ class Probe:
         weights_per_s, bytes_per_s = self._products_per_s(1, self._products.n_bytes)
         layer_s = self._layer_s(1, self._products.n_bytes, lambda part: part.n_bytes / bytes_per_s[part.kind])
         return Rates(weights_per_s, bytes_per_s, layer_s)
+
+    def few_rows(self) -> dict[FloatType, float]:
+        """Weights of each type that FEW_ROWS rows are multiplied with in a second."""
+        return self._products_per_s(FEW_ROWS, self._products.n_bytes // 2)[0]
 
     def many_rows(self) -> Rates:
         """PROBE_ROWS of them, limited by arithmetic."""

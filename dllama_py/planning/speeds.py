@@ -1,17 +1,17 @@
 """How fast a rank is, as facts that travel and are written down, and how long it takes with what it holds.
 
-A product of n rows takes a time that grows evenly with n; it is known for one row, which waits for the memory, and for
-`PROBE_ROWS`, which wait for the arithmetic.
+A product of one row waits for the memory, one of `PROBE_ROWS` for the arithmetic; few rows, which have other kernels
+than one, are known by `FEW_ROWS` of them. Between these the time grows evenly.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from dllama_py.blocks import FloatType
 from dllama_py.planning.sizes import PartSizes, Product, RankSizes
 
-PROBE_ROWS = 64
+PROBE_ROWS, FEW_ROWS = 64, 2
 BESIDE = ("layer_s", "row_layer_s", "step_s", "crowd", "wake_s")  # facts of a rank beside those of weights
 DECODE_POSITIONS = 256  # what a token is assumed to see: a short question and half of its answer
 
@@ -22,6 +22,7 @@ class KindSpeed:
 
     bytes_per_s: float  # one row
     macs_per_s: float  # PROBE_ROWS rows
+    few_macs_per_s: float | None = None  # FEW_ROWS rows; None: as if nothing lay between one and PROBE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class RankSpeed:
     def as_json(self) -> dict[str, Any]:
         """Four digits are more than is known."""
         kinds = {
-            kind.label: [_rounded(speed.bytes_per_s), _rounded(speed.macs_per_s)] for kind, speed in self.kinds.items()
+            kind.label: [None if rate is None else _rounded(rate) for rate in astuple(speed)]
+            for kind, speed in self.kinds.items()
         }
         beside = {name: _rounded(getattr(self, name)) for name in BESIDE}
         return {"kinds": kinds, **beside}
@@ -68,9 +70,19 @@ def _product_s(product: Product, speed: KindSpeed, n_rows: int) -> float:
     share = product.n_active / product.n_experts
     n_read = product.n_experts * (1 - (1 - share) ** n_rows)
     rows_each = n_rows * product.n_active / n_read
-    one_s = product.n_bytes / speed.bytes_per_s
-    further_s = max(PROBE_ROWS * product.macs / speed.macs_per_s - one_s, 0.0) / (PROBE_ROWS - 1)
-    return n_read * (one_s + (rows_each - 1) * further_s)
+    return n_read * _dense_s(product, speed, rows_each)
+
+
+def _dense_s(product: Product, speed: KindSpeed, n_rows: float) -> float:
+    """Of one matrix; more rows never take less."""
+    base_rows, base_s = 1, product.n_bytes / speed.bytes_per_s
+    many_s = max(PROBE_ROWS * product.macs / speed.macs_per_s, base_s)
+    if speed.few_macs_per_s is not None:
+        few_s = min(max(FEW_ROWS * product.macs / speed.few_macs_per_s, base_s), many_s)
+        if n_rows < FEW_ROWS:
+            return base_s + (n_rows - 1) * (few_s - base_s) / (FEW_ROWS - 1)
+        base_rows, base_s = FEW_ROWS, few_s
+    return base_s + (n_rows - base_rows) * (many_s - base_s) / (PROBE_ROWS - base_rows)
 
 
 def _rounded(value: float) -> float:

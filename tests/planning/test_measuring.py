@@ -22,9 +22,10 @@ from tests.support.threads import run_ranks
 def test_rates_become_speeds() -> None:
     one = Rates({FloatType.Q40: 16e9}, {FloatType.Q40: 10e9}, 30e-6)
     many = Rates({FloatType.Q40: 3e9}, {FloatType.Q40: 2e9}, 30e-6 + 63 * 5e-6)
-    speed = rank_speed(one, many, 0.001)
+    speed = rank_speed(one, {FloatType.Q40: 12e9}, many, 0.001)
     assert speed.kinds[FloatType.Q40].bytes_per_s == 10e9
     assert speed.kinds[FloatType.Q40].macs_per_s == 64 * 3e9
+    assert speed.kinds[FloatType.Q40].few_macs_per_s == 2 * 12e9
     assert (speed.layer_s, speed.step_s) == (30e-6, 0.001) and speed.row_layer_s == pytest.approx(5e-6)
 
 
