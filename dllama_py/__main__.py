@@ -3,6 +3,7 @@
 Nothing is imported here before that choice, so that the watcher stays small and starts at once.
 """
 
+import os
 import signal
 import sys
 
@@ -10,6 +11,7 @@ import sys
 def main() -> None:
     """Console script `dllama` and `python -m dllama_py`; ends the process with the program's exit code."""
     from dllama_py.cluster.watcher import is_wanted, watch
+    from dllama_py.transport.environment import launched_rank
 
     if is_wanted():
         sys.exit(watch())
@@ -25,7 +27,23 @@ def main() -> None:
         sys.exit(_explain_missing(str(missing.name)))
 
     signal.signal(signal.SIGINT, interrupt)
-    sys.exit(run())
+    code = run()
+    if launched_rank(os.environ) is not None:
+        _leave(code)
+    sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """Without taking the interpreter apart, for half a second: a rank that froze meanwhile would hold the job, and
+    nobody who could tell is left. What C libraries do at their end is done: MPICH tells its launcher then."""
+    import ctypes
+
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # nobody reads; the usual way reports that
+        return
+    ctypes.CDLL(None).exit(code)
 
 
 def _explain_missing(name: str) -> int:

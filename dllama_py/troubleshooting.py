@@ -38,6 +38,7 @@ ROWS = {
     "disk": "the disk has .* left|B of free disk, .* are needed|the disk took no more",
     "hub": "cannot be reached|no hub answers there|answered 404",
     "silence": "no sign of life from rank",
+    "no-end": "but MPI has not ended for",
     "killed": "was killed by signal",
     "lost-touch": "lost touch with another rank",
     "other-numbers": "has not the numbers of the other",

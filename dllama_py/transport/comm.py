@@ -89,7 +89,8 @@ class Comm(Protocol):
         """The next message of `start_send` from there, up to the length of the buffer."""
 
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
-        """The root's bytes into every rank's buffer, spinning."""
+        """The root's bytes into every rank's buffer, spinning. Who passes them on misses those who do not take them;
+        so all must be about to."""
 
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
         """As broadcast, for waits of unknown length: after a few milliseconds the rank sleeps and leaves its core."""
@@ -102,6 +103,11 @@ class Comm(Protocol):
 
     def part(self, ranks: range) -> "Comm":
         """Some ranks, this one among them, as a world of their own; all of them call it at once."""
+
+    def farewell(self) -> None:
+        """The end of the whole world, which all its ranks call; then it cannot be used any more. A rank that gives no
+        sign of life for too long is a ClusterError, but the root may take as long as it likes before it begins.
+        """
 
     def abort(self, code: int) -> NoReturn:
         """End every process of the world now, with this exit code."""
@@ -151,6 +157,9 @@ class SoloComm:
 
     def part(self, ranks: range) -> Comm:
         return self
+
+    def farewell(self) -> None:
+        """Nobody else is left."""
 
     def abort(self, code: int) -> NoReturn:
         raise SystemExit(code)

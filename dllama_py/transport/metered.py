@@ -126,6 +126,9 @@ class MeteredComm:
     def part(self, ranks: range) -> Comm:
         return self._comm.part(ranks)
 
+    def farewell(self) -> None:
+        self._comm.farewell()
+
     def abort(self, code: int) -> NoReturn:
         self._comm.abort(code)
 

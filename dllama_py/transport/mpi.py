@@ -1,4 +1,4 @@
-"""A world carried by MPI; the only door to mpi4py.
+"""A world carried by MPI.
 
 Only the buffer calls of mpi4py are used. Messages above a limit go in pieces, since the count of a classic MPI call
 is a signed 32-bit number and some libraries still stop there.
@@ -6,77 +6,38 @@ is a signed 32-bit number and some libraries still stop there.
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial, wraps
-from typing import NoReturn, ParamSpec, TypeVar
+from functools import cached_property, partial
+from typing import NoReturn
 
-import mpi4py
 import numpy as np
 
 from dllama_py.errors import ClusterError
-from dllama_py.transport.comm import Buffer, Comm, PeerLost, SoloComm, pieces_of
+from dllama_py.transport.comm import Buffer, Comm, SoloComm, pieces_of
+from dllama_py.transport.farewell import part
+from dllama_py.transport.mpi_library import MPI, end_mpi, explained, lost_touch, too_long, wrong_length
+from dllama_py.transport.mpi_post import MpiPost
 from dllama_py.transport.silence import Signs, Silence, patience_of
 from dllama_py.transport.tree import children_of, parent_of
 from dllama_py.transport.waiting import Waiter
 from dllama_py.transport.wires import make_wire
+from dllama_py.troubleshooting import with_row
 from dllama_py.wire import Trouble, Wire, WireWord
-
-mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the library its locks
-
-from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
 CHUNK_BYTES = 1 << 30
 REQUEST_SPIN_S = 0.0002  # a stage of a pipeline waits for as long as the others compute
 NAME_BYTES = 256
-TAG, REQUEST_TAG = 7, 10  # 8 and 9 are signs of life
+TAG, REQUEST_TAG = 7, 10  # signs have others
 POLLS_PER_LOOK = 64
-MISMATCH = "the ranks run different programs or settings; install the same version on every host"
-
-TOO_LONG = f"a message came that is longer than expected: {MISMATCH}"
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+TURN_S = 3.0  # longer than it takes a rank that gives up to end the job
 
 
-def _lost_touch(where: str, reason: str) -> str:
-    return f"lost touch with another rank during {where}: {reason.splitlines()[0]}"
-
-
-def _wrong_length(rank: int, received: int, expected: int) -> ClusterError:
-    return ClusterError(f"rank {rank} sent {received} bytes where {expected} were expected: {MISMATCH}")
-
-
-def _explained(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Turn a failed MPI call into an error that names its cause as far as it is known."""
-
-    @wraps(method)
-    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        try:
-            return method(*args, **kwargs)
-        except MPI.Exception as error:
-            if error.Get_error_class() == MPI.ERR_TRUNCATE:
-                raise ClusterError(TOO_LONG) from error
-            raise PeerLost(_lost_touch(method.__name__, error.Get_error_string())) from error
-
-    return call
-
-
-class _Post:
-    """Questions and answers go through the whole job: who waits in one part of it may be asked by another."""
-
-    def __init__(self) -> None:
-        self._status = MPI.Status()
-        self._sign = (bytearray(1), 1, MPI.BYTE)  # says nothing
-
-    def put(self, tag: int, to: int) -> None:
-        MPI.COMM_WORLD.Isend(self._sign, to, tag).Test()  # that completes what is so short
-
-    def take(self, tag: int, source: int | None) -> int | None:
-        if not MPI.COMM_WORLD.Iprobe(MPI.ANY_SOURCE if source is None else source, tag, self._status):
-            return None
-        other = self._status.Get_source()
-        MPI.COMM_WORLD.Recv(self._sign, other, tag)
-        return other
+def _no_end(patience_s: float) -> ClusterError:
+    return ClusterError(
+        f"all ranks are done, but MPI has not ended for {patience_s:.0f} s: a host is frozen or its link is cut; look "
+        "at all of them"
+    )
 
 
 class MpiComm:
@@ -97,7 +58,8 @@ class MpiComm:
         self.status = MPI.Status()
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
-        self._signs = Signs(_Post(), self._patience_s)
+        self._post = MpiPost()
+        self._signs = Signs(self._post, self._patience_s)
         self._steps, self._waiters = Waiter(), dict[int, Waiter]()  # for steps, and for messages of each rank
         self._is_in_step = False
         self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
@@ -129,10 +91,10 @@ class MpiComm:
         """Of a failed call, or a message of another length."""
         detail = wire[WireWord.DETAIL]
         if wire[WireWord.TROUBLE] == Trouble.LENGTH:
-            return _wrong_length(self._first_rank + wire[WireWord.PARTNER], detail, wire[WireWord.EXPECTED])
+            return wrong_length(self._first_rank + wire[WireWord.PARTNER], detail, wire[WireWord.EXPECTED])
         if MPI.Get_error_class(detail) == MPI.ERR_TRUNCATE:
-            return ClusterError(TOO_LONG)
-        return PeerLost(_lost_touch("exchange", MPI.Get_error_string(detail)))
+            return too_long()
+        return lost_touch("exchange", MPI.Get_error_string(detail))
 
     def _gather_hosts(self) -> tuple[str, ...]:
         name = np.array(MPI.Get_processor_name().encode(), f"S{NAME_BYTES}")
@@ -140,19 +102,19 @@ class MpiComm:
         self._world.Allgather((name, NAME_BYTES, MPI.BYTE), (names, NAME_BYTES, MPI.BYTE))
         return tuple(host.decode() for host in names.tolist())
 
-    @_explained
+    @explained
     def send(self, buffer: Buffer, to: int) -> None:
         for chunk in pieces_of(buffer, self._chunk_bytes):
             self._world.Send((chunk, chunk.nbytes, MPI.BYTE), to, TAG)
 
-    @_explained
+    @explained
     def recv(self, buffer: Buffer, source: int) -> None:
         for chunk in pieces_of(buffer, self._chunk_bytes):
             arriving = self._world.Irecv((chunk, chunk.nbytes, MPI.BYTE), source, TAG)
             self.wait_idle(arriving, source if self._is_in_step else None)
             self._check_length(chunk.nbytes)
 
-    @_explained
+    @explained
     def exchange(self, send: Buffer, receive: Buffer, partner: int) -> None:
         self._is_in_step = True
         chunks, given = (pieces_of(buffer, self._chunk_bytes) for buffer in (receive, send))
@@ -164,22 +126,22 @@ class MpiComm:
         for request in leaving:
             self._spin(request, partner)
 
-    @_explained
+    @explained
     def start_send(self, buffer: Buffer, to: int) -> "MpiRequest":
         request = self._world.Isend((buffer, buffer.nbytes, MPI.BYTE), to, REQUEST_TAG)
         return MpiRequest(self, request, to, buffer.nbytes)
 
-    @_explained
+    @explained
     def start_receive(self, buffer: Buffer, source: int) -> "MpiRequest":
         request = self._world.Irecv((buffer, buffer.nbytes, MPI.BYTE), source, REQUEST_TAG)
         return MpiRequest(self, request, source, waiter=self._waiters.setdefault(source, Waiter(REQUEST_SPIN_S)))
 
-    @_explained
+    @explained
     def broadcast(self, buffer: Buffer, root: int = 0) -> None:
         for chunk in pieces_of(buffer, self._chunk_bytes):
             self._pass_on(chunk, root, self._spin)
 
-    @_explained
+    @explained
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
         self._is_in_step = False
         for chunk in pieces_of(buffer, self._chunk_bytes):
@@ -192,9 +154,10 @@ class MpiComm:
         if parent is not None:
             wait(self._world.Irecv(message, parent, TAG))
             self._check_length(chunk.nbytes)
-        leaving = [self._world.Isend(message, child, TAG) for child in children_of(self.rank, root, self.size)]
-        for request in leaving:
-            self._spin(request)
+        children = children_of(self.rank, root, self.size)
+        leaving = [self._world.Isend(message, child, TAG) for child in children]
+        for child, request in zip(children, leaving, strict=True):
+            self._spin(request, child)
 
     def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
         if self.rank != root:
@@ -207,7 +170,7 @@ class MpiComm:
             if source != root:
                 self.recv(receive[source], source)
 
-    @_explained
+    @explained
     def barrier(self) -> None:
         self.wait_idle(self._world.Ibarrier())
 
@@ -216,6 +179,15 @@ class MpiComm:
             return SoloComm()
         group = self._world.Get_group().Incl(list(ranks))
         return MpiComm(self._chunk_bytes, self._patience_s, self._world.Create_group(group), ranks.start)
+
+    @explained
+    def farewell(self) -> None:
+        part(self._post, self._signs, self.rank, self.hosts)
+        end_mpi(self._patience_s and self._patience_s + self.rank * TURN_S, self._tell_of_no_end)
+
+    def _tell_of_no_end(self) -> None:
+        sys.stderr.write(f"rank {self.rank} on {self.hosts[self.rank]}: {with_row(_no_end(self._patience_s))}\n")
+        sys.stderr.flush()
 
     def abort(self, code: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller has said why; the library would add a riddle
@@ -234,7 +206,7 @@ class MpiComm:
 
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self.status.Get_count(MPI.BYTE)) != expected_bytes:
-            raise _wrong_length(self._first_rank + self.status.Get_source(), received, expected_bytes)
+            raise wrong_length(self._first_rank + self.status.Get_source(), received, expected_bytes)
 
     def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
         """Until the request is done, leaving the core to whoever else wants it."""
@@ -276,13 +248,13 @@ class MpiRequest:
         self._is_done, self._is_received = False, n_bytes is None
         self.n_bytes = n_bytes or 0
 
-    @_explained
+    @explained
     def is_done(self) -> bool:
         if not self._is_done and self._request.Test(self._comm.status):
             self._finish()
         return self._is_done
 
-    @_explained
+    @explained
     def wait(self, patient: bool = False) -> None:
         self._comm.answer_others()
         if not self._is_done:

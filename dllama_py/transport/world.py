@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
-from dllama_py.transport.failure import abort_on_exception, agreed
+from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
 from dllama_py.transport.versions import check_same_versions
 
 EXPECT = "DLLAMA_EXPECT_RANKS"
@@ -23,14 +23,20 @@ def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
     """The world of all ranks under an MPI launcher, else a world of one, which needs no MPI.
 
     ClusterError when MPI is missing, its world has not the expected size, or its ranks run different versions. An
-    exception inside ends every rank.
+    exception inside ends every rank. At the end all ranks part, also where they have agreed on a failure; one that is
+    missing then is told, and ends every rank as well.
     """
     comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
     with abort_on_exception(comm):
-        with agreed(comm):
-            check_size(comm.size, environment)
-        check_same_versions(comm)
-        yield comm
+        try:
+            with agreed(comm):
+                check_size(comm.size, environment)
+            check_same_versions(comm)
+            yield comm
+        except (AgreedFailure, SystemExit):
+            comm.farewell()
+            raise
+        comm.farewell()
 
 
 def check_size(size: int, environment: Mapping[str, str]) -> None:

@@ -98,6 +98,18 @@ def test_a_frozen_rank_is_named_by_those_who_wait_for_it(start: type[Job]) -> No
         assert re.match(r"rank [03] on .*: no sign of life from rank 2 on .* for 2 s: it is frozen or the link", line)
 
 
+@pytest.mark.parametrize("event", ["freeze at the end", "freeze while idle"])
+def test_a_rank_that_froze_between_two_steps_is_missed_by_the_root(start: type[Job], event: str) -> None:
+    code, output, errors = start(event, "1").end()
+    assert (code, output) == (3, "")
+    (line,) = errors.splitlines()
+    assert re.match(r"rank 0 on .*: no sign of life from rank 2 on .* for 1 s: it is frozen or the link is cut", line)
+
+
+def test_the_root_may_take_its_time_before_the_end(start: type[Job]) -> None:
+    assert start("done with a late root", "1").end() == (0, "", "")
+
+
 def test_a_job_that_was_stopped_and_goes_on_ends_well(start: type[Job]) -> None:
     job = start("done later", "2")
     ranks = job.ranks()

@@ -1,9 +1,11 @@
 """A rank that exchanges until something happens to it: python exchange.py FOLDER EVENT.
 
-Events: raise, usage, done, done later, wait (for what the test does to it).
+Events: raise, usage, done, done later, done with a late root, wait (for what the test does to it). Rank 2 freezes
+itself in `freeze at the end`, and before it is told of the next step in `freeze while idle`.
 """
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -49,8 +51,14 @@ def exchange(comm: "Comm", event: str) -> None:
         time.sleep(0.001)
         if event == "raise" and comm.rank == 2:
             raise RuntimeError("a bug in layer 1")
-        if event == "done":
-            return
+        if event.startswith(("done", "freeze")) and event != "done later":
+            break
+    if event.startswith("freeze") and comm.rank == 2:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if event == "freeze while idle":
+        comm.broadcast_idle(np.zeros(1 << 20, np.uint8))
+    if event == "done with a late root" and comm.rank == 0:
+        time.sleep(2.5)
 
 
 main()
