@@ -116,8 +116,6 @@ def _refuse(arguments: argparse.Namespace) -> None:
 @contextmanager
 def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
     settings = replace(options.engine_settings(arguments), n_slots=arguments.sequences or 1)
-    if arguments.shape:
-        settings = replace(settings, weights=None)  # random weights are made in their type
     with shown_progress() as on_progress:
         watch = Watch(lambda plan: say(plan_table(plan)), on_progress, on_stages=partial(show_stages, arguments))
         with open_engine(

@@ -132,7 +132,7 @@ def open_model(arguments: argparse.Namespace) -> Checkpoint:
 
 def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
     return EngineSettings(
-        weights=arguments.weights,
+        weights=None if getattr(arguments, "shape", None) else arguments.weights,  # random ones are made in their type
         n_threads=arguments.n_threads,
         context=arguments.max_seq_len,
         exchange=arguments.buffer_float_type,
