@@ -101,6 +101,9 @@ def test_ranks_of_one_host_share_its_memory() -> None:
     assert line.startswith("the model does not fit these ranks with a context of 4096: stage 0 on desk layers 0 to ")
     assert "have no room; what helps: a smaller --max-seq-len" in line
     assert plan([node("desk", 20, 7.0), node("desk", 20, 7.0)]).counts == (18, 18)
+    grid = plan([node("desk", 20, 12.0)] * 4, width=2, split="18,18")
+    assert [stage.free_bytes for stage in grid.stages] == [3 * 10**9] * 2  # of the rank that needs most
+    assert "stage 1: layers 18 to 35 need " in refusal([node("desk", 20, 4.0)] * 4, width=2, split="18,18")
 
 
 def test_a_given_split_is_honoured_or_refused_with_layers_and_bytes() -> None:
