@@ -57,6 +57,11 @@ def explained(method: Callable[Arguments, Result]) -> Callable[Arguments, Result
     return call
 
 
+def has_ended() -> bool:
+    """Whether `end_mpi` has been here: MPI cannot begin again."""
+    return MPI.Is_finalized()
+
+
 def end_mpi(patience_s: float, give_up: Callable[[], None]) -> None:
     """What all ranks do at once; the library waits for each of them without an end. After so many seconds (0: never)
     `give_up` is called, by another thread, and then this process ends with the exit code of a ClusterError.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from dllama_py.errors import ClusterError
+from dllama_py.errors import ClusterError, UsageError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
 from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
@@ -22,9 +22,9 @@ EXPECT = "DLLAMA_EXPECT_RANKS"
 def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
     """The world of all ranks under an MPI launcher, else a world of one, which needs no MPI.
 
-    ClusterError when MPI is missing, its world has not the expected size, or its ranks run different versions. An
-    exception inside ends every rank. At the end all ranks part, also where they have agreed on a failure; one that is
-    missing then is told, and ends every rank as well.
+    ClusterError when MPI is missing, its world has not the expected size, or its ranks run different versions;
+    UsageError for a second time in an MPI job. An exception inside ends every rank. At the end all ranks part, also
+    where they have agreed on a failure; one that is missing then is told, and ends every rank as well.
     """
     comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
     with abort_on_exception(comm):
@@ -58,10 +58,13 @@ def check_size(size: int, environment: Mapping[str, str]) -> None:
 def _open_mpi() -> Comm:
     try:
         from dllama_py.transport.mpi import MpiComm
+        from dllama_py.transport.mpi_library import has_ended
     except (ImportError, RuntimeError) as error:
         raise ClusterError(
             f"started by an MPI launcher, but MPI cannot be loaded ({str(error).splitlines()[0]}): {_cure()}"
         ) from error
+    if has_ended():
+        raise UsageError("this process has left its job, which has ended; open one engine a job, for all that it does")
     return MpiComm()
 
 

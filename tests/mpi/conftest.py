@@ -12,10 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 
+import mpi4py
 import pytest
 
-from dllama_py.transport.comm import Comm
-from dllama_py.transport.environment import launched_rank, launched_size
+mpi4py.rc.thread_level = "serialized"
+import mpi4py.MPI  # noqa: E402, F401 - before the program does, which would end MPI with the first engine that closes
+
+from dllama_py.transport.comm import Comm  # noqa: E402
+from dllama_py.transport.environment import launched_rank, launched_size  # noqa: E402
 
 TESTS_FAILED = 1
 USUAL_SIZES = (1, 2, 4)

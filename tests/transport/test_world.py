@@ -2,6 +2,7 @@
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,12 @@ def test_one_process_needs_neither_mpi4py_nor_numba() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
+
+
+def test_a_job_is_joined_once() -> None:
+    program = (
+        "from dllama_py.transport.world import joined_world\nwith joined_world():\n    pass\njoined_world().__enter__()"
+    )
+    mpirun = Path(sys.executable).with_name("mpirun")
+    done = subprocess.run([mpirun, "-np", "1", sys.executable, "-c", program], capture_output=True, text=True)
+    assert "UsageError: this process has left its job, which has ended; open one engine a job" in done.stderr
