@@ -2,7 +2,9 @@
 """The real commands on several hosts: one answer, its bytes on the wire, and the end when a cable is pulled."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.checkpoints import own_folder
-from tests.lan.hosts import Lan
+from tests.lan.hosts import Host, Lan
 
 SIZES = {"hidden_size": 512, "intermediate_size": 512, "num_hidden_layers": 4, "max_position_embeddings": 8192}
 INFERENCE = ["-m", "dllama_py", "inference", "--nthreads", "1", "--ids", "5,6,7,8", "--json"]
@@ -69,6 +71,47 @@ def test_a_pulled_cable_is_told_in_one_line(network: Callable[[int], Lan], model
         assert job.wait(DEADLINE_S) == 3
     assert lines == ["rank 0 on node1: no sign of life from rank 1 on node2 : it is frozen o"]
     lan.hosts[1].mend()
+    await_the_end(lan)
+
+
+@pytest.mark.parametrize("line", ["more", "end"])
+@pytest.mark.parametrize("harm", ["cut", "frozen"])
+def test_a_host_that_is_lost_while_all_are_idle_is_missed(
+    network: Callable[[int], Lan], model: Path, harm: str, line: str
+) -> None:
+    """By the next step, or by the farewell."""
+    lan = network(2)
+    program = [sys.executable, str(Path(__file__).parent / "programs" / "idle.py"), str(model)]
+    environment = {**lan.environment(), "DLLAMA_PATIENCE_S": "2"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(lan.mpirun(*program), env=environment, text=True, **pipes) as job:
+        assert job.stdin is not None
+        assert job.stdout is not None
+        assert job.stderr is not None
+        assert job.stdout.readline() == "idle\n"
+        if harm == "cut":
+            lan.hosts[1].cut()
+        else:
+            freeze(lan.hosts[1], "idle.py")
+        job.stdin.write(f"{line}\n")
+        job.stdin.flush()
+        lines = [re.sub("for . s", "", line)[:70] for line in job.stderr]
+        assert job.wait(DEADLINE_S) == 3
+    assert lines == ["rank 0 on node1: no sign of life from rank 1 on node2 : it is frozen o"]
+    if harm == "cut":
+        lan.hosts[1].mend()
+    await_the_end(lan)
+
+
+def freeze(host: Host, word: str) -> None:
+    """All its processes whose command has the word."""
+    for process in host.processes():
+        if word in Path(f"/proc/{process}/cmdline").read_text():
+            os.kill(process, signal.SIGSTOP)
+
+
+def await_the_end(lan: Lan) -> None:
+    """Of all processes on all hosts."""
     deadline = time.monotonic() + DEADLINE_S
     while any(host.processes() for host in lan.hosts):
         assert time.monotonic() < deadline, {host.name: host.processes() for host in lan.hosts}
