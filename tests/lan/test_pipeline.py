@@ -15,7 +15,7 @@ from tests.lan.hosts import Lan
 
 SIZES = {"hidden_size": 512, "intermediate_size": 512, "num_hidden_layers": 5, "max_position_embeddings": 2048}
 ROW_BYTES = 4 * 512
-FEW, MANY = 8, 40
+FEW, MANY = 8, 120  # tokens; what jobs send besides differs by some 10 kB
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def answer(command: list[str], environment: dict[str, str] | None = None) -> dic
 def test_one_answer_and_its_rows_on_the_links(network: Callable[[int], Lan], model: Path, split: str) -> None:
     n_hosts = len(split.split(","))
     lan = network(n_hosts)
-    program = [sys.executable, "-m", "dllama_py", "inference", "--nthreads", "1", "--ids", "5,6,7,8", "--json"]
+    program = [sys.executable, "-m", "dllama_py", "inference", "--nthreads", "1", "--ids", "170,171,172,173", "--json"]
     program += ["--model", str(model), "--steps"]
     alone = answer([*program, str(MANY)])
     crossed = []
@@ -46,6 +46,7 @@ def test_one_answer_and_its_rows_on_the_links(network: Callable[[int], Lan], mod
             lan.mpirun(*program, str(n_tokens), "--topology", "pipeline", "--split", split), lan.environment()
         )
         crossed.append([host.sent_bytes - was for host, was in zip(lan.hosts, before, strict=True)])
+    assert len(alone["ids"]) == MANY
     assert stages["ids_sha256"] == alone["ids_sha256"]
     assert (stages["topology"], stages["nodes"]) == ("pipeline", n_hosts)
     *chain, last = [(many - few) / (MANY - FEW) for few, many in zip(*crossed, strict=True)]
