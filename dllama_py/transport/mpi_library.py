@@ -18,7 +18,7 @@ mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the li
 
 from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
-__all__ = ["MPI", "end_mpi", "explained", "lost_touch", "too_long", "wrong_length"]
+__all__ = ["MPI", "end_mpi", "explained", "has_ended", "lost_touch", "too_long", "wrong_length"]
 
 LOOK_S = 0.1
 MISMATCH = "the ranks run different programs or settings; install the same version on every host"
