@@ -33,7 +33,6 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
         )
         job = jobs[-1]

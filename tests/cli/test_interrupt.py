@@ -27,3 +27,12 @@ def test_ctrl_c_while_modules_are_loaded_says_nothing(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _INTERRUPTED + start]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
         assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_tests_of_ctrl_c_pass_where_a_shell_ignores_it() -> None:
+    """As for `make test &` and nohup; this file's other test is the one that is run."""
+    pytest = f"{sys.executable} -m pytest -q -p no:cacheprovider {Path(__file__)} -k modules"
+    deaf = ["sh", "-c", f"trap '' INT; exec {pytest}"]
+    done = subprocess.run(deaf, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

@@ -29,7 +29,6 @@ class Job:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "DLLAMA_PATIENCE_S": patience_s},
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def ranks(self) -> list[int]:
