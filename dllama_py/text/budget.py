@@ -11,7 +11,8 @@ from jinja2.utils import Namespace
 MAX_SECONDS = 0.4  # of this thread's own computing; two thousand messages take a tenth of it
 MAX_CHARACTERS = 4_000_000  # written by one rendering, and in any value made on the way
 ITEM = 8  # what an item of a list weighs beside its content; bounds the walk over a nest of shared lists
-MAX_NUMBER = 1_000_000  # as an argument or a factor; nothing a prompt needs is larger
+MAX_COUNT = 1_000_000  # of repetitions, places or items; numbers that are only written may be any
+MAX_BITS = 4096  # of a product of whole numbers, which grow twice as long with each squaring
 
 
 class Budget:
@@ -43,15 +44,33 @@ def check_size(size: int) -> None:
         refuse(f"it makes more than {MAX_CHARACTERS} characters")
 
 
-def check_number(value: Any) -> None:
-    if isinstance(value, int) and abs(value) > MAX_NUMBER:
-        refuse(f"it uses a number above {MAX_NUMBER}")
+def check_count(value: Any) -> None:
+    if isinstance(value, int) and abs(value) > MAX_COUNT:
+        refuse(f"it uses a number above {MAX_COUNT} as a count")
+
+
+def check_product(left: Any, right: Any) -> None:
+    """Of two numbers the length, of a number and a text or list the size."""
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        if _n_bits(left) + _n_bits(right) > MAX_BITS:
+            refuse(f"it multiplies to a number of more than {MAX_BITS} bits")
+        return
+    check_count(left)
+    check_count(right)
+    check_size(factor(left) * factor(right))
+
+
+def factor(value: Any) -> int:
+    """What a value contributes to the length of a product."""
+    return max(1, abs(value) if isinstance(value, int) else weight(value))
 
 
 def weight(value: Any) -> int:
     """About the characters of a value when written; counting ends where the limit is passed."""
     if isinstance(value, str | bytes):
         return len(value)
+    if isinstance(value, int):
+        return 1 + value.bit_length() // 3
     if isinstance(value, dict):
         return _summed(item for pair in value.items() for item in pair)
     if isinstance(value, Namespace):  # written with all that it holds
@@ -76,6 +95,10 @@ def depth(value: Any) -> int:
     """How deep lists and mappings lie in each other; 0 for anything else."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else None
     return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+def _n_bits(value: float) -> int:
+    return value.bit_length() if isinstance(value, int) else 0
 
 
 def _summed(values: Iterable[Any]) -> int:

@@ -18,12 +18,25 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from dllama_py.text.budget import ITEM, Budget, check_number, check_size, current, depth, drained, refuse, weight
+from dllama_py.text.budget import (
+    ITEM,
+    Budget,
+    check_count,
+    check_product,
+    check_size,
+    current,
+    depth,
+    drained,
+    factor,
+    refuse,
+    weight,
+)
 
 # What pads, wraps or invents text; no chat template needs it.
 _UNWANTED_FILTERS = ("center", "format", "indent", "pprint", "urlize", "wordwrap", "xmlattr")
 _UNWANTED_GLOBALS = ("lipsum", "cycler", "joiner")
 _UNWANTED_METHODS = ("format", "format_map", "ljust", "rjust", "center", "zfill", "expandtabs", "translate")
+_COUNTING = ("safe_range", "batch", "slice", "round", "to_bytes")  # whose numbers say how many, or are an exponent
 
 
 def render(environment: "PromptEnvironment", source: str, variables: dict[str, Any]) -> str:
@@ -78,9 +91,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         if operator == "+":
             check_size(weight(left) + weight(right))
         if operator == "*":
-            check_number(left)
-            check_number(right)
-            check_size(_factor(left) * _factor(right))
+            check_product(left, right)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,21 +118,20 @@ def _constant(node: nodes.Node) -> nodes.Node:
     return node
 
 
-def _factor(value: Any) -> int:
-    """What a value contributes to the length of a product."""
-    return max(1, abs(value) if isinstance(value, int) else weight(value))
-
-
 def _check_arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Before a call or a filter: replace and join cannot outgrow the limit, numbers and values are not huge."""
+    """Before a call or a filter: replace and join cannot outgrow the limit, counts and values are not huge.
+
+    The first argument is what a filter or a method is applied to.
+    """
     current.get().check_time()
     arguments = (*args, *kwargs.values())
-    for argument in arguments:
-        check_number(argument)
+    if name in _COUNTING:
+        for argument in (*args[1:], *kwargs.values()):
+            check_count(argument)
     check_size(sum(map(weight, arguments)))
     if name == "replace":
         new = kwargs["new"] if "new" in kwargs else args[2] if len(args) > 2 else ""
-        check_size(weight(args[0] if args else "") * _factor(new))
+        check_size(weight(args[0] if args else "") * factor(new))
     if name == "join":  # of the values' number and the separator's length we do not ask which is which
         lengths = sorted((len(argument) for argument in arguments if isinstance(argument, Sized)), reverse=True)
         check_size(lengths[0] * lengths[1] if len(lengths) > 1 else 0)

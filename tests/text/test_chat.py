@@ -133,6 +133,17 @@ def test_tools_use_their_own_template_if_there_is_one(tiny: Tokenizer) -> None:
     assert template.render(HELLO).startswith("<|im_start|>user")
 
 
+def test_large_whole_numbers_of_tools_and_calls_are_written(tiny: Tokenizer) -> None:
+    source = (
+        "{{ tools | tojson }}{% for m in messages if m.tool_calls %}{{ m.tool_calls[0].arguments.id | string }}"
+        "{{ m.tool_calls[0].arguments | tojson }}{% endfor %}"
+    )
+    tools = [{"name": "f", "parameters": {"maximum": 2**63}}]
+    call = {"role": "assistant", "tool_calls": [{"arguments": {"id": 1_000_001}}]}
+    text = '[{"name": "f", "parameters": {"maximum": 9223372036854775808}}]1000001{"id": 1000001}'
+    assert tiny.decode(ChatTemplate({"default": source}, tiny).encode([*HELLO, call], tools=tools)) == text
+
+
 def test_tools_without_a_place_for_them_are_refused(tiny: Tokenizer) -> None:
     with pytest.raises(InputError, match="^tools not supported"):
         ChatTemplate({"default": CHATML}, tiny).render(HELLO, tools=TOOLS)

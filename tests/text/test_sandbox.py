@@ -8,6 +8,9 @@ from dllama_py.text import budget
 from dllama_py.text.sandbox import PromptEnvironment, render
 
 
+N = 9007199254740993  # what a float cannot hold, and far above any count
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -54,6 +57,13 @@ GROW = (
         "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(99) }}",
         "{% set t %}{% for i in range(99999) %}{% for j in range(99999) %}xxxx{% endfor %}{% endfor %}{% endset %}",
         "{{ 'x' * 10000000000 }}",
+        "{{ 10000000000 * [0] }}",
+        "{{ 1 | round(10000000000, 'ceil') }}",
+        "{{ [5 | float | int] | map('round', precision=-10000000000) | list }}",
+        "{{ (1).to_bytes(10000000000, 'big') }}",
+        "{{ [1] | batch(10000000000, 'x') | list }}",
+        "{{ [1] | slice(10000000000) | list }}",
+        "{% set ns = namespace(n=7) %}{% for i in range(99) %}{% set ns.n = ns.n * ns.n %}{% endfor %}{{ ns.n > 0 }}",
         "{{ 999999 * 'xxxxxxxxxx' }}",
         "{{ ([0] * 999999) * 999999 }}",
         "{{ '%10000000000d' % 1 }}",
@@ -94,6 +104,27 @@ def test_a_hostile_template_is_ended(source: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(budget, "MAX_SECONDS", 0.3)
     with pytest.raises(TemplateError):
         render(PromptEnvironment(), source, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{ n | string }}{{ n | tojson }}{{ n }}", "9007199254740993" * 3),
+        (
+            "{{ n + 1 }} {{ n - 1 }} {{ n * 1000 }} {{ n * 0.5 }} {{ n // 2 }}",
+            f"{N + 1} {N - 1} {N * 1000} {N * 0.5} {N // 2}",
+        ),
+        ("{% macro m(x, y=0) %}{{ x }}{{ y }}{% endmacro %}{{ m(n, y=n) }}", "9007199254740993" * 2),
+        ("{{ none | default(n, true) }}{{ [n, n] | max }}{{ [1, 2] | sum(start=n) }}", f"{N}{N}{N + 3}"),
+        ("{{ n | round }} {{ n | abs }} {{ '-7' | int(n) }} {{ n | float | int }}", f"{N} {N} -7 {int(float(N))}"),
+        ("{{ [{'a': n}] | selectattr('a', 'equalto', n) | list | tojson }}", f'[{{"a": {N}}}]'),
+        ("{{ {'a': n}.get('b', n) }}{{ dict(a=n).a }}{{ namespace(a=n).a }}{{ [n] | join('-') }}", str(N) * 4),
+        ("{{ 'abcdef' | truncate(n) }}{{ 'aa' | replace('a', 'b', n) }}{{ 'a b'.split(' ', n) | join }}", "abcdefbbab"),
+        ("{{ (n | string).replace('9', '8', n) }}{{ 'ab'[:n] }}", str(N).replace("9", "8") + "ab"),
+    ],
+)
+def test_large_numbers_are_values_like_any_other(source: str, text: str) -> None:
+    assert render(PromptEnvironment(), source, {"n": N}) == text
 
 
 @pytest.mark.parametrize(
