@@ -9,7 +9,7 @@ from typing import Any
 from dllama_py.config import ALWAYS_QKV_BIAS, MIXTURES, Arch, ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.config_json import ConfigJson
-from dllama_py.formats.huggingface_rope import read_rope
+from dllama_py.formats.huggingface_rope import DEFAULT_THETA, read_rope
 from dllama_py.rope_scaling import RopeScaling
 
 _ARCHS = {
@@ -22,7 +22,6 @@ _ARCHS = {
     "qwen3_moe": Arch.QWEN3_MOE,
 }
 _SLIDING = ("mistral", "mixtral")  # unless the config says otherwise
-_DEFAULT_THETA = 10000.0  # of llama and mistral; no qwen model should do without its own
 _DEFAULT_EPSILON = {Arch.LLAMA: 1e-5, Arch.MIXTRAL: 1e-5}  # of all others 1e-6
 
 
@@ -45,7 +44,7 @@ def read_config(path: Path, values: dict[str, Any]) -> tuple[ModelConfig, frozen
         vocab_size=config.whole("vocab_size"),
         context_length=_context_length(config, scaling),
         norm_epsilon=config.number("rms_norm_eps", _DEFAULT_EPSILON.get(arch, 1e-6)),
-        rope_theta=_DEFAULT_THETA if theta is None else theta,
+        rope_theta=DEFAULT_THETA if theta is None else theta,
         rope_scaling=scaling,
         **_mixture(config, arch),
         **_biases(config, arch),

@@ -7,19 +7,39 @@ from dllama_py.errors import InputError
 from dllama_py.formats.config_json import ConfigJson
 from dllama_py.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling, is_ramp, yarn_magnitude
 
+DEFAULT_THETA = 10000.0  # of llama and mistral; no qwen model should do without its own
 _ARCHS_WITH_A_DEFAULT_THETA = frozenset({Arch.LLAMA, Arch.MIXTRAL})
 
 
 def read_rope(config: ConfigJson, arch: Arch) -> tuple[float | None, RopeScaling | None]:
-    """Base and scaling from the nested `rope_parameters` or from the older `rope_theta` and `rope_scaling`."""
+    """Base and scaling from the nested `rope_parameters` or from the older `rope_theta` and `rope_scaling`.
+
+    Where both stand there transformers takes `rope_scaling`, and no base from beside it; what contradicts is refused.
+    """
     nested, older = config.part("rope_parameters"), config.part("rope_scaling")
-    thetas = {part.number("rope_theta") for part in (nested, config) if part.get("rope_theta") is not None}
+    context = config.whole("max_position_embeddings")
+    theta = _theta(config, arch)
+    scaling = _scaling(older if older.values else nested, context)
+    if older.values and nested.values and _scaling(nested, context) not in (None, scaling):
+        raise config.error("rope_scaling", "the same scaling as in rope_parameters, or only one of the two")
+    return theta, scaling
+
+
+def _theta(config: ConfigJson, arch: Arch) -> float | None:
+    """The base, None where the architecture's default is meant."""
+    nested, older = config.part("rope_parameters"), config.part("rope_scaling")
+    stated = [part for part in (nested, older, config) if part.get("rope_theta") is not None]
+    thetas = {part.number("rope_theta") for part in stated}
     if len(thetas) > 1:
-        raise config.error("rope_theta", f"the same as in rope_parameters, {nested.number('rope_theta')}")
-    if not thetas and arch not in _ARCHS_WITH_A_DEFAULT_THETA:
+        raise config.error("rope_theta", f"the same as in rope_parameters, {stated[0].number('rope_theta')}")
+    has_default = arch in _ARCHS_WITH_A_DEFAULT_THETA
+    if not thetas and not has_default:
         raise config.error("rope_theta", f"the RoPE base, here or in rope_parameters, for {arch} has no common default")
-    scaling = _scaling(nested if nested.values else older, config.whole("max_position_embeddings"))
-    return (thetas.pop() if thetas else None), scaling
+    if older.values and stated == [nested] and not (has_default and thetas == {DEFAULT_THETA}):
+        raise config.error(
+            "rope_theta", f"{thetas.pop()} as in rope_parameters, which does not count where rope_scaling is given"
+        )
+    return thetas.pop() if thetas else None
 
 
 def _scaling(part: ConfigJson, context: int) -> RopeScaling | None:

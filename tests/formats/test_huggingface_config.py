@@ -55,6 +55,58 @@ def test_llama3_scaling_in_all_its_places(tmp_path, entries):
     assert open_checkpoint(folder).config.rope_scaling == Llama3Scaling(32.0, 1.0, 4.0, 8192)
 
 
+DEFAULT, LINEAR = {"rope_type": "default", "rope_theta": 10000.0}, {"type": "linear", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (
+            {"rope_parameters": DEFAULT, "rope_scaling": {"rope_type": "llama3", **LLAMA3}},
+            Llama3Scaling(32, 1, 4, 8192),
+        ),
+        ({"rope_parameters": DEFAULT, "rope_scaling": LINEAR}, LinearScaling(4.0)),
+        ({"rope_parameters": {**DEFAULT, **LINEAR, "rope_type": "linear"}, "rope_scaling": LINEAR}, LinearScaling(4.0)),
+        ({"rope_parameters": {**LINEAR, "rope_theta": 10000.0}, "rope_scaling": {}}, LinearScaling(4.0)),
+        ({"rope_parameters": {**LINEAR, "rope_theta": 10000.0}, "rope_scaling": None}, LinearScaling(4.0)),
+    ],
+)
+@pytest.mark.parametrize("beside", [(), ("rope_theta",)])
+def test_a_scaling_beside_rope_parameters_counts(tmp_path, entries, expected, beside):
+    """What transformers 5.24 makes of these files, `rope_theta` beside them or not."""
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, *beside, **entries)
+    config = open_checkpoint(folder).config
+    assert (config.rope_scaling, config.rope_theta) == (expected, 10000.0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (
+            {"rope_parameters": {**DEFAULT, **LINEAR, "rope_type": "linear", "factor": 2.0}, "rope_scaling": LINEAR},
+            "rope_scaling is .*, expected the same",
+        ),
+        (
+            {"rope_parameters": {**DEFAULT, **LINEAR, "rope_type": "linear"}, "rope_scaling": {"type": "default"}},
+            "rope_scaling is .*only one of",
+        ),
+        (
+            {"rope_parameters": {"rope_theta": 5e5}, "rope_scaling": LINEAR},
+            "rope_theta is missing, expected 500000.0 as in",
+        ),
+        (
+            {"rope_theta": 5e5, "rope_scaling": {"rope_theta": 4e5, **LINEAR}},
+            "rope_theta is 500000.0, expected the same",
+        ),
+    ],
+)
+def test_scalings_and_bases_that_contradict_are_refused(tmp_path, entries, message):
+    folder = own_folder(tmp_path / "a")
+    change_config(folder, *({"rope_theta"} - set(entries)), **entries)
+    refused(folder, message)
+
+
 @pytest.mark.parametrize(
     ("scaling", "expected"),
     [

@@ -7,7 +7,6 @@ from jinja2 import TemplateError
 from dllama_py.text import budget
 from dllama_py.text.sandbox import PromptEnvironment, render
 
-
 N = 9007199254740993  # what a float cannot hold, and far above any count
 
 
