@@ -21,6 +21,7 @@ from typing import Any
 
 from dllama_py.boot import Engine as OpenedEngine
 from dllama_py.boot import Say, open_engine
+from dllama_py.cluster.registry import find_model
 from dllama_py.completion import Event, Finish, Piece, Request
 from dllama_py.desk import Desk, Job
 from dllama_py.drafting import Speculations, with_speculation
@@ -187,7 +188,7 @@ class Engine:
             self._became.put(error)
 
     def _open_model(self) -> Checkpoint:
-        checkpoint = open_checkpoint(self._model)
+        checkpoint = open_checkpoint(find_model(Path(self._model)))
         text = open_text(checkpoint, self._tokenizer)
         if text is not None:
             check_vocabulary(text, checkpoint)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllama_py.cluster.registry import find_model
 from dllama_py.engine.draft_model import DraftModel
 from dllama_py.engine.lookup import Lookup
 from dllama_py.engine.sampler import SamplerSettings
@@ -69,7 +70,7 @@ class Speculations:
 
 def decide_draft(path: Path, weights: str | None, target: Orders) -> Draft:
     """UsageError unless the vocabulary is that of the target, but for padding. `weights`: of a folder, as wished."""
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_checkpoint(find_model(path))
     config = checkpoint.config
     if abs(config.vocab_size - target.config.vocab_size) > MOST_PADDING:
         raise UsageError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dllama_py.cluster.registry import fetched_path
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.gguf import open_metadata
@@ -55,7 +56,7 @@ def open_text(checkpoint: Checkpoint | None, tokenizer: Path | None) -> Text | N
     distributed-llama's name; None if there is nothing.
     """
     if tokenizer is not None:
-        return text_from_path(tokenizer)
+        return text_from_path(fetched_path(tokenizer) or tokenizer)
     if checkpoint is None:
         return None
     if checkpoint.path.is_dir():

@@ -7,6 +7,7 @@ from pathlib import Path
 from dllama_py.blocks import FloatType
 from dllama_py.cli.options import Parser
 from dllama_py.cli.progress import shown_progress
+from dllama_py.cluster.registry import find_model
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.complete_file import complete_or_gone
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _convert_model(arguments: argparse.Namespace) -> Path:
-    checkpoint = open_checkpoint(arguments.source)
+    checkpoint = open_checkpoint(find_model(arguments.source))
     refuse_broken(checkpoint)
 
     from dllama_py.conversion import convert_model, model_file_name  # needs numba; --help and a refusal do not
@@ -74,10 +75,11 @@ def _convert_model(arguments: argparse.Namespace) -> Path:
 
 
 def _convert_tokenizer(arguments: argparse.Namespace) -> Path:
+    source = find_model(arguments.source)
     out = _output_path(arguments.output, arguments.name, f"dllama_tokenizer_{arguments.name}.t")
-    if out.exists() and out.samefile(arguments.source):
+    if out.exists() and out.samefile(source):
         raise UsageError(f"{out}: is the source itself; choose another NAME or --output")
-    data = tokenizer_file_bytes(stored_tokens(arguments.source))
+    data = tokenizer_file_bytes(stored_tokens(source))
     with complete_or_gone(out, len(data)) as file:
         file.write(data)
     return out

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from dllama_py.cli.node_counts import NODE_COUNTS, needs
-from dllama_py.cli.options import Parser, add_json_option, positive
+from dllama_py.cli.options import MODEL_HELP, Parser, add_json_option, positive
 from dllama_py.cli.tables import table
+from dllama_py.cluster.registry import find_model
 from dllama_py.config import ModelConfig
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.formats.tensors import tensor_specs
@@ -24,7 +25,7 @@ EPILOG = """examples:
 
 def add_options(parser: Parser) -> None:
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("file", type=Path, metavar="FILE", help=".m file, GGUF file or Hugging Face folder")
+    parser.add_argument("file", type=Path, metavar="FILE", help=MODEL_HELP)
     parser.add_argument("--weights", choices=WEIGHT_TYPES, help="how a Hugging Face folder is quantised (default: q40)")
     parser.add_argument("--max-seq-len", type=positive, metavar="N", help="context in tokens (default: 4096 at most)")
     parser.add_argument(
@@ -35,7 +36,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    checkpoint = open_checkpoint(arguments.file)
+    checkpoint = open_checkpoint(find_model(arguments.file))
     kinds = tensor_kinds(checkpoint, weights_type(checkpoint, arguments.weights))
     half = halves_cache(checkpoint.config, kinds, arguments.kv_cache_type)
     context = min(arguments.max_seq_len or DEFAULT_CONTEXT, checkpoint.config.context_length)

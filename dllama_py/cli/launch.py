@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from dllama_py.cli.listing import listing
+from dllama_py.cli.listing import fetched_listing, listing
 from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cluster import catalogue, fetch, registry
@@ -23,10 +23,12 @@ from dllama_py.cluster.remote import Repositories, chosen_endpoint
 from dllama_py.errors import DllamaError, UsageError, machine_explained
 from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.strangers import refuse_stranger_shard
+from dllama_py.sizes import size
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
 from dllama_py.troubleshooting import with_row
 
 DEFAULT_RANKS = 4
+LIST, REMOVE = "list", "remove"  # in place of a model's name
 
 EPILOG = """examples:
   python launch.py                                  list the known models
@@ -60,16 +62,23 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     if options.model is None:
         print(listing(home / "models"))
         return 0
+    if options.model == LIST:
+        print(fetched_listing())
+        return 0
+    if (options.model == REMOVE) is (options.name is None):
+        raise UsageError("one name of a model was expected: launch.py NAME, or launch.py remove NAME (--help)")
+    if options.model == REMOVE:
+        return _remove(options.name, home)
     placement = _placement(options)  # refused, if it is, before anything is fetched
     fetched = _fetch(options.model, home / "models")
     print(f"{fetched.name}: {fetched.model}")
     if fetched.model.is_file():
         refuse_stranger_shard(MappedFile(fetched.model))
-    _remember(fetched)
-    known = None if "/" in options.model else catalogue.find(options.model)
+    _remember(fetched, options.model)
+    known = catalogue.known(options.model)
     is_for_chat = known is None or known.is_for_chat
     command = job_command(placement, _arguments(known, fetched))
-    script = home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', fetched.name)}.sh"
+    script = _script(fetched.name, home)
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
     write_script(script, command, f"{'a chat with' if is_for_chat else 'text from'} {fetched.name} on {ranks}")
     print(f"written: {script}")
@@ -86,8 +95,12 @@ def _parser() -> Parser:
     parser = Parser(prog="launch.py", description="Fetch a model and start it.", epilog=EPILOG)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "model", nargs="?", metavar="MODEL", help="a known name, or OWNER/REPO[:FILE]; without it they are listed"
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a known name, or OWNER/REPO[:FILE]; `list`: what is here; `remove NAME`; none: what there is",
     )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="after `remove`")
     parser.add_argument("-y", "--yes", action="store_true", help="start it without asking")
     parser.add_argument("--skip-run", "-skip-run", action="store_true", help="neither ask nor start")
     group = parser.add_argument_group("where it runs")
@@ -111,7 +124,9 @@ def _placement(options: argparse.Namespace) -> Placement:
 
 
 def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
-    known = None if "/" in name else catalogue.find(name)
+    known = catalogue.known(name)
+    if known is None and "/" not in name:
+        return _fetched_before(name)
     hub = _hub()
     with shown_progress() as progress:
         if known is not None:
@@ -130,10 +145,38 @@ def _hub() -> Repositories:
     return Hub(endpoint)
 
 
-def _remember(fetched: fetch.Fetched) -> None:
-    """For runs without --model; one that names it works all the same."""
+def _fetched_before(name: str) -> fetch.Fetched:
+    """A model of a hub that is here, by its own name. UsageError lists the catalogue if there is none."""
+    found = registry.named(registry.registered_models(), name)
+    if len(found) != 1:
+        raise catalogue.unknown(name)
+    return fetch.Fetched(found[0].name, found[0].path, None, found[0].folder, found[0].files)
+
+
+def _remove(name: str, home: Path) -> int:
+    models = registry.registered_models()
+    found = registry.named(models, name)
+    if len(found) != 1:
+        raise UsageError(f"{name}: {len(found)} fetched models have that name; python launch.py list shows them")
+    n_bytes = fetch.remove(found[0].folder, found[0].files)
+    registry.forget(found[0])
+    _script(found[0].name, home).unlink(missing_ok=True)
+    print(f"{found[0].name} removed, {size(n_bytes)} freed")
+    return 0
+
+
+def _script(name: str, home: Path) -> Path:
+    return home / f"run_{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.sh"
+
+
+def _remember(fetched: fetch.Fetched, source: str) -> None:
+    """Its name works from now on, and runs without --model take it."""
+    before = registry.last_model()
     try:
-        registry.remember_last_model(fetched.model)
+        model = registry.RegisteredModel(fetched.name, source, fetched.model, fetched.folder, fetched.files)
+        registry.remember(model)
+        if before is not None and before != fetched.model.absolute():
+            print(f"{fetched.name} is the default model now, instead of {before.name}")
     except OSError as error:
         print(
             f"note: not noted as the last model ({error.filename}: {error.strerror}); DLLAMA_HOME sets another folder"

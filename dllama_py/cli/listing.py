@@ -8,6 +8,7 @@ from dllama_py.cli.node_counts import NODE_COUNTS, needs
 from dllama_py.cli.tables import table
 from dllama_py.cluster.catalogue import CATALOGUE, KnownModel
 from dllama_py.cluster.fetch import is_here
+from dllama_py.cluster.registry import RegisteredModel, last_model, registered_models
 from dllama_py.formats.shapes import SHAPES
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.settings import DEFAULT_CONTEXT
@@ -25,10 +26,25 @@ def listing(models_folder: Path) -> str:
             table(heads, rows, left=2),
             "",
             "python launch.py NAME [--np N] fetches one and offers to start it; OWNER/REPO[:FILE] takes any GGUF or",
-            "safetensors folder of a hub. '-': not on so many nodes. Models without numbers are started as a",
+            "safetensors folder of a hub; `list` shows what is here, `remove NAME` deletes it.",
+            "'-': not on so many nodes. Models without numbers are started as a",
             "pipeline: each node has some of their layers (docs/pipeline.md).",
         )
     )
+
+
+def fetched_listing() -> str:
+    """The models on this machine, the default one marked."""
+    models = registered_models()
+    if not models:
+        return "no model here yet; python launch.py shows what can be fetched"
+    default = last_model()
+    rows = [(model.name, _size_on_disk(model), "default" * (model.path == default), model.path) for model in models]
+    return f"{table(('name', 'on disk', '', 'path'), rows, left=4)}\n\npython launch.py remove NAME deletes one."
+
+
+def _size_on_disk(model: RegisteredModel) -> str:
+    return size(sum(file.stat().st_size for file in model.files if file.exists()))
 
 
 def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:

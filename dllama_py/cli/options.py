@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from dllama_py.cluster.registry import last_model
+from dllama_py.cluster.registry import find_model, last_model
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
+MODEL_HELP = ".m file, GGUF file, Hugging Face folder, or the name of a fetched model"
 PROGRAM = "python -m dllama_py"  # as help texts call it; it works under mpirun and in any environment
 
 
@@ -53,7 +54,7 @@ def add_model_options(
 ) -> None:
     """Which model, and how it is read. `weights`: what --weights may be."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", type=Path, metavar="PATH", help=".m file, GGUF file or Hugging Face folder")
+    group.add_argument("--model", type=Path, metavar="PATH", help=MODEL_HELP)
     group.add_argument(
         "--tokenizer",
         type=Path,
@@ -118,8 +119,8 @@ def add_json_option(parser: Parser) -> None:
 
 
 def model_path(arguments: argparse.Namespace) -> Path:
-    """--model, else the model fetched last."""
-    path: Path | None = arguments.model or last_model()
+    """--model, a path or the name of a fetched model; else the model fetched last."""
+    path: Path | None = find_model(arguments.model) if arguments.model else last_model()
     if path is None:
         raise UsageError("no --model given and none fetched yet; get one with: python launch.py smollm2_135m")
     return path

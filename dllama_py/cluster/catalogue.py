@@ -193,13 +193,29 @@ CATALOGUE = (
 )
 
 
+def known(name: str) -> KnownModel | None:
+    """The entry of this name, or the only one whose name goes on behind it: qwen3_0.6b is qwen3_0.6b_q40 too.
+
+    Case does not matter, and dashes are underscores.
+    """
+    wanted = name.lower().replace("-", "_")
+    exact = [model for model in CATALOGUE if model.name == wanted]
+    found = exact or [model for model in CATALOGUE if model.name.startswith(f"{wanted}_")]
+    return found[0] if len(found) == 1 else None
+
+
 def find(name: str) -> KnownModel:
-    """The entry of this name (dashes count as underscores); UsageError lists the names if there is none."""
-    models = {model.name: model for model in CATALOGUE}
-    wanted = name.replace("-", "_")
-    if wanted in models:
-        return models[wanted]
-    raise UsageError(
-        f"no model {name!r} in the catalogue; give OWNER/REPO[:FILE] of a hub, or one of: {', '.join(models)}"
-        f"{did_you_mean(wanted, models)}"
+    """`known`, or a UsageError that lists the names."""
+    model = known(name)
+    if model is None:
+        raise unknown(name)
+    return model
+
+
+def unknown(name: str) -> UsageError:
+    """What to say of a name that is not in the catalogue."""
+    names = [model.name for model in CATALOGUE]
+    return UsageError(
+        f"no model {name!r} in the catalogue; give OWNER/REPO[:FILE] of a hub, or one of: {', '.join(names)}"
+        f"{did_you_mean(name.replace('-', '_'), names)}"
     )

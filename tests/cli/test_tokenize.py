@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from dllama_py.cli import main
-from dllama_py.cluster.registry import remember_last_model
+from dllama_py.cluster.registry import RegisteredModel, remember
 from tests import checkpoints
 from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.cli.isolated import run_isolated
@@ -85,7 +85,7 @@ def test_the_tokenizer_goes_before_the_model(folder, tmp_path, capsys):
 
 def test_the_model_fetched_last_is_taken(smollm2_gguf, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DLLAMA_HOME", str(tmp_path))
-    remember_last_model(smollm2_gguf)
+    remember(RegisteredModel("smollm2", "smollm2", smollm2_gguf, smollm2_gguf.parent, ()))
     assert tokens(capsys, "--prompt", "Hi")["ids"] == [26843]
 
 

@@ -93,8 +93,9 @@ def test_their_sizes_follow_from_their_shapes(model) -> None:
 def test_names_take_dashes_for_underscores() -> None:
     assert find("smollm2-135m").name == "smollm2_135m"
     assert find("qwen2-57b-a14b").name == "qwen2_57b_a14b"
+    assert find("Qwen3-0.6B").name == "qwen3_0.6b_q40", "one type is known"
     with pytest.raises(UsageError, match=r"; did you mean qwen3_0.6b_q40\?$"):
-        find("Qwen3-0.6b")
+        find("Qwen3-0.6b-q4")
     with pytest.raises(UsageError, match=r"no model 'llama' .*OWNER/REPO\[:FILE\].*smollm2_135m"):
         find("llama")
 

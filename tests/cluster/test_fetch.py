@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dllama_py.cluster.catalogue import HubGguf, HubParts, KnownModel
-from dllama_py.cluster.fetch import Fetched, fetch_known, fetch_repository, is_here
+from dllama_py.cluster.fetch import Fetched, fetch_known, fetch_repository, is_here, remove
 from dllama_py.cluster.hub import Hub
 from dllama_py.errors import InputError, UsageError
 from dllama_py.progress import unwatched
@@ -132,3 +132,42 @@ def test_who_wants_the_same_model_waits_and_is_told(fake: FakeHub, tmp_path: Pat
         assert titles == ["waiting for another process that fetches tiny_q40"]
     other.join(10)
     assert is_here(ANCESTOR, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["me/ggufs:nothing-like-it", "me/nowhere", "me/ggufs"])
+def test_a_failed_fetch_leaves_no_folder(fake: FakeHub, tmp_path: Path, name: str) -> None:
+    with pytest.raises((UsageError, InputError)):
+        fetch_repository(name, tmp_path, Hub(fake.url), unwatched)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_fetch_leaves_what_was_there(fake: FakeHub, tmp_path: Path) -> None:
+    fetched = fetch_repository("me/ggufs:Q8_0", tmp_path, Hub(fake.url), unwatched)
+    with pytest.raises(UsageError):
+        fetch_repository("me/ggufs:nothing-like-it", tmp_path, Hub(fake.url), unwatched)
+    assert fetch_repository("me/ggufs:Q8_0", tmp_path, NoHub(), unwatched) == fetched
+
+
+def test_who_waits_for_a_fetch_that_fails_fetches_itself(fake: FakeHub, tmp_path: Path) -> None:
+    """The folder, with the lock that both want, is gone when the second gets it."""
+    (tmp_path / "me--ggufs").mkdir()
+    fetched: list[Fetched] = []
+    with (tmp_path / "me--ggufs" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = threading.Thread(
+            target=lambda: fetched.append(fetch_repository("me/ggufs:Q8_0", tmp_path, Hub(fake.url), unwatched))
+        )
+        second.start()
+        (tmp_path / "me--ggufs" / ".lock").unlink()
+        (tmp_path / "me--ggufs").rmdir()
+    second.join(60)
+    assert fetched[0].model.read_bytes() == A
+
+
+def test_removing_deletes_that_model_only(fake: FakeHub, tmp_path: Path) -> None:
+    one = fetch_repository("me/ggufs:Q8_0", tmp_path, Hub(fake.url), unwatched)
+    other = fetch_repository("me/ggufs:F16", tmp_path, Hub(fake.url), unwatched)
+    assert remove(other.folder, other.files) == 10_000
+    assert (one.model.exists(), other.model.exists()) == (True, False)
+    assert remove(one.folder, one.files) == 5000
+    assert list(tmp_path.iterdir()) == []
