@@ -27,7 +27,7 @@ ROWS = {
     "out-of-memory": "out of memory",
     "not-the-file": "is a Git LFS pointer|is a web page",
     "cut-short": "it was cut short|ends at byte .*, the file at ",
-    "no-such-model": "no file or folder, and no fetched model|: not fetched yet",
+    "no-such-model": "no file or folder, and no fetched model",
     "one-shard": "is one file of a Hugging Face checkpoint",
     "not-supported": "(model_type|architecture) .* is not supported",
     "quantised": "the checkpoint is quantised by .*, which cannot be read",

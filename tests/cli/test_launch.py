@@ -192,4 +192,4 @@ def test_a_name_that_is_not_fetched_says_how_to_fetch_it(clone: Path) -> None:
     done = dllama(clone, "inference", "--model", "qwen3_0.6b", "--steps", "1")
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
-    assert line == "error: qwen3_0.6b: not fetched yet; fetch it with: python launch.py qwen3_0.6b_q40 (docs/troubleshooting.md#no-such-model)"
+    assert line == "error: qwen3_0.6b: not fetched yet; fetch it with: python launch.py qwen3_0.6b_q40"
