@@ -9,35 +9,45 @@ would be alone.
 import asyncio
 import os
 import queue
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from dllama_py.boot import Engine as OpenedEngine
-from dllama_py.boot import Say, open_engine
+from dllama_py.boot import Say, open_engine, serve_root, unsaid
+from dllama_py.cluster.attached_watcher import attach, detach
 from dllama_py.cluster.registry import find_model
 from dllama_py.completion import Event, Finish, Piece, Request
 from dllama_py.desk import Desk, Job
 from dllama_py.drafting import Speculations, with_speculation
 from dllama_py.engine.sampler import SamplerSettings
-from dllama_py.errors import UsageError
+from dllama_py.errors import DllamaError, UsageError, did_you_mean
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
-from dllama_py.prompting import Text, check_vocabulary, end_ids, need_text, open_text
-from dllama_py.settings import TOPOLOGIES, EngineSettings, PipelineSettings, check_number
+from dllama_py.prompting import (
+    Prompt,
+    Text,
+    check_vocabulary,
+    drops_first_space,
+    end_ids,
+    open_text,
+    prompt_ids,
+    written_down,
+)
+from dllama_py.settings import TOPOLOGIES, EngineSettings, PipelineSettings, check_number, checked_path
 from dllama_py.transport.environment import launched_rank
-from dllama_py.transport.failure import AgreedFailure
+from dllama_py.transport.failure import AgreedExit, AgreedFailure
 from dllama_py.transport.world import joined_world
+from dllama_py.troubleshooting import with_row
 
 GREEDY = SamplerSettings()
+MAX_TOKENS = 256
 
-Messages = Sequence[Mapping[str, Any]]
-Prompt = str | Sequence[int] | Messages
 Tell = Callable[[Event | Exception], None]
 
 
@@ -57,21 +67,19 @@ class Wish:
     """What is to be answered, and how. `prompt`: raw text, token ids, or chat messages for the model's template."""
 
     prompt: Prompt
-    max_tokens: int = 256
-    sampling: SamplerSettings = GREEDY
-    stop: str | Sequence[str] = ()
+    max_tokens: int
+    sampling: SamplerSettings
+    stops: Sequence[str]
 
-    def __post_init__(self) -> None:
-        """UsageError for what cannot be meant."""
-        check_number("max_tokens", self.max_tokens, least=0)
-        if not all(isinstance(each, str) for each in self.stops):
-            raise UsageError(f"stop is {self.stop!r}; expected a text or several")
-        if not isinstance(self.sampling, SamplerSettings):
-            raise UsageError(f"sampling is {self.sampling!r}; expected SamplerSettings")
-
-    @property
-    def stops(self) -> Sequence[str]:
-        return (self.stop,) if isinstance(self.stop, str) else self.stop
+    @classmethod
+    def checked(cls, prompt: Any, max_tokens: Any, sampling: Any, stop: Any) -> "Wish":
+        """None: the default. UsageError for what cannot be meant."""
+        max_tokens = MAX_TOKENS if max_tokens is None else max_tokens
+        check_number("max_tokens", max_tokens, least=0)
+        sampling = GREEDY if sampling is None else sampling
+        if not isinstance(sampling, SamplerSettings):
+            raise UsageError(f"sampling is {sampling!r}; expected SamplerSettings")
+        return cls(written_down(prompt), max_tokens, sampling, _stops(stop))
 
 
 class Engine:
@@ -95,7 +103,7 @@ class Engine:
         topology: str = "tensor",
         sequences: int = 1,
         draft: str | Path | None = None,
-        say: Say = lambda line: None,
+        say: Say = unsaid,
         **settings: Any,
     ) -> "Engine":
         """model: a GGUF file, `.m` file or Hugging Face folder. topology: `tensor`, or `pipeline` for one stage a rank;
@@ -105,6 +113,7 @@ class Engine:
 
         Entering it loads the model and raises what keeps it from that: UsageError, InputError, ClusterError.
         """
+        attach()
         if launched_rank(os.environ):
             raise UsageError("Engine.open is for rank 0; the other ranks call Engine.serve()")
         if topology not in TOPOLOGIES:
@@ -112,10 +121,14 @@ class Engine:
         if topology == "pipeline":
             settings.setdefault("pipeline", PipelineSettings())
         check_number("sequences", sequences)
-        wishes = EngineSettings(n_slots=sequences, draft=Path(draft) if draft else None, **settings)
+        if not callable(say):
+            raise UsageError(f"say is {say!r}; expected a function of a line")
+        small = None if draft is None else checked_path("draft", draft)
+        wishes = EngineSettings(n_slots=sequences, draft=small, **_known(settings))
         if wishes.pipeline is not None and wishes.pipeline.plan_only:
             raise UsageError("plan_only loads nothing that could answer; the mode that only plans is dllama_py plan")
-        return cls(with_speculation(wishes), Path(model), Path(tokenizer) if tokenizer else None, say)
+        vocabulary = None if tokenizer is None else checked_path("tokenizer", tokenizer)
+        return cls(with_speculation(wishes), checked_path("model", model), vocabulary, say)
 
     @staticmethod
     def serve(threads: int | None = None) -> None:
@@ -125,12 +138,23 @@ class Engine:
         """
         if not launched_rank(os.environ):
             return
-        settings = EngineSettings(n_threads=threads)
-        with joined_world() as comm, open_engine(settings, comm, _no_model, lambda line: None):
-            pass
-        raise SystemExit(0)
+        attach()
+        code = 0
+        try:
+            with joined_world() as comm:
+                serve_root(threads, comm)
+        except AgreedFailure as failure:
+            code = _explain(failure.error)
+        except AgreedExit as end:
+            code = end.error.exit_code
+        except DllamaError as error:
+            code = _explain(error)
+        detach()
+        raise SystemExit(code)
 
     def __enter__(self) -> "Engine":
+        if self._thread.ident is not None:
+            raise UsageError("this engine was opened before; Engine.open gives another one")
         self._thread.start()
         became = self._became.get()
         if isinstance(became, Exception):
@@ -146,17 +170,25 @@ class Engine:
             self._opened.desk.close()
         self._thread.join()
 
-    async def generate_stream(self, prompt: Prompt, **wishes: Any) -> AsyncIterator[StreamedToken]:
+    async def generate_stream(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int | None = None,
+        sampling: SamplerSettings | None = None,
+        stop: str | Sequence[str] | None = None,
+    ) -> AsyncIterator[StreamedToken]:
         """The answer, token by token; the last item has its `finish_reason`.
 
-        wishes: `max_tokens`, `sampling` (a SamplerSettings), `stop` texts. Whoever stops listening ends the answer.
-        UsageError for a prompt that does not fit.
+        None: 256 tokens at most, greedily, and no `stop` texts. Whoever stops listening ends the answer. UsageError for
+        a prompt that does not fit, and for what cannot be meant.
         """
         if self._opened is None:
             raise UsageError("the engine is not open; use it inside `with Engine.open(...) as engine:`")
         tokens: asyncio.Queue[Event | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        job = self._opened.job(Wish(_written_down(prompt), **wishes), partial(_tell, loop, tokens))
+        wish = Wish.checked(prompt, max_tokens, sampling, stop)
+        job = self._opened.job(wish, partial(_tell, loop, tokens))
         self._opened.desk.submit(job)
         try:
             while True:
@@ -182,13 +214,16 @@ class Engine:
                 desk = Desk(engine.runner, self._settings.n_slots, piece, speculations.of)
                 self._became.put(_Opened(engine, text, desk))
                 desk.run()
-        except AgreedFailure as failure:
+        except (AgreedFailure, AgreedExit) as failure:
+            detach()
             self._became.put(failure.error)
         except Exception as error:  # of the desk all jobs have been told already
             self._became.put(error)
+        else:
+            detach()
 
     def _open_model(self) -> Checkpoint:
-        checkpoint = open_checkpoint(find_model(Path(self._model)))
+        checkpoint = open_checkpoint(find_model(self._model))
         text = open_text(checkpoint, self._tokenizer)
         if text is not None:
             check_vocabulary(text, checkpoint)
@@ -205,39 +240,39 @@ class _Opened:
 
     def job(self, wish: Wish, tell: Tell) -> Job:
         """UsageError for a prompt that is empty, too long, or not to be had."""
-        ids, text, orders = self._ids(wish.prompt), self.text, self.engine.orders
+        text, orders = self.text, self.engine.orders
+        ids = prompt_ids(text, wish.prompt)
         orders.check_prompt(ids)
         n_vocab = text.tokenizer.vocab_size if text else orders.config.vocab_size
         ends = end_ids(self.engine.checkpoint, text)
         request = Request(ids, wish.sampling, wish.max_tokens, ends, n_vocab, wish.stops)
-        return Job(request, self._drops_first_space(wish.prompt, ids), tell)
-
-    def _ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, str):
-            return need_text(self.text, "a text prompt", ", or token ids").tokenizer.encode(prompt)
-        ids = [int(each) for each in prompt if isinstance(each, Integral)]
-        messages = [each for each in prompt if isinstance(each, Mapping)]
-        if len(ids) == len(prompt):
-            return ids
-        if len(messages) == len(prompt):
-            return need_text(self.text, "a chat").template.encode(messages)
-        kinds = ", ".join(sorted({type(each).__name__ for each in prompt}))
-        raise UsageError(f"the prompt holds {kinds}; expected a text, token ids alone, or chat messages alone")
-
-    def _drops_first_space(self, prompt: Prompt, ids: Sequence[int]) -> bool:
-        if self.text is None:
-            return False
-        is_chat = not isinstance(prompt, str) and any(isinstance(each, Mapping) for each in prompt)
-        return self.text.tokenizer.drops_first_space if is_chat else self.text.drops_space_after(ids)
+        return Job(request, drops_first_space(text, wish.prompt, ids), tell)
 
 
-def _written_down(prompt: Any) -> Prompt:
-    """One that may be looked at more than once."""
-    if isinstance(prompt, str):
-        return prompt
-    if not isinstance(prompt, Iterable):
-        raise UsageError(f"the prompt is {prompt!r}; expected a text, token ids or chat messages")
-    return list(prompt)
+def _stops(stop: Any) -> Sequence[str]:
+    """Of one text, of several, or of None."""
+    if stop is None:
+        return ()
+    stops = (stop,) if isinstance(stop, str) else tuple(stop) if isinstance(stop, Iterable) else (stop,)
+    if not all(isinstance(each, str) for each in stops):
+        raise UsageError(f"stop is {stop!r}; expected a text or several")
+    return stops
+
+
+def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """UsageError for a setting that there is not."""
+    names = [field.name for field in fields(EngineSettings) if field.name not in ("n_slots", "draft")]
+    for name in settings:
+        if name not in names:
+            raise UsageError(f"there is no setting {name!r}{did_you_mean(name, names)}; expected {', '.join(names)}")
+    return settings
+
+
+def _explain(error: DllamaError) -> int:
+    """Of a worker, which has nobody else to tell it; -> its exit code."""
+    sys.stderr.write(f"error: rank {launched_rank(os.environ)} on {os.uname().nodename}: {with_row(error)}\n")
+    sys.stderr.flush()
+    return error.exit_code
 
 
 def _tell(loop: asyncio.AbstractEventLoop, tokens: asyncio.Queue[Event | Exception], event: Event | Exception) -> None:
@@ -248,7 +283,3 @@ def _tell(loop: asyncio.AbstractEventLoop, tokens: asyncio.Queue[Event | Excepti
 
 def _no_text(token: int) -> bytes:
     return b""
-
-
-def _no_model() -> Checkpoint:
-    raise AssertionError("a worker reads no model")

@@ -25,7 +25,7 @@ from dllama_py.orders import Orders
 from dllama_py.planning.plan import Plan
 from dllama_py.planning.wishes import Root
 from dllama_py.progress import Progress, unwatched
-from dllama_py.settings import EngineSettings
+from dllama_py.settings import EngineSettings, check_number
 from dllama_py.sharding.grid import grid_shards
 from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
@@ -81,6 +81,10 @@ class Watch:
     on_stages: Callable[[Plan], None] = lambda plan: None
 
 
+def unsaid(line: str) -> None:
+    """To nobody."""
+
+
 UNWATCHED = Watch(lambda plan: None, unwatched)
 
 
@@ -115,6 +119,20 @@ def open_engine(
         return
     with _loaded(settled, comm, watch, started) as engine:
         yield engine
+
+
+def serve_root(n_threads: int | None, comm: Comm) -> None:
+    """A worker, which has no settings but its threads: serves until the root ends. AgreedFailure as `open_engine`; a
+    number of threads that cannot be is one, since the others wait for this rank already."""
+    started = time.perf_counter()
+    with agreed(comm):
+        if n_threads is not None:
+            check_number("threads", n_threads)
+        threads = choose_threads(n_threads, comm.hosts.count(comm.hosts[comm.rank]))
+    settled = _settle(EngineSettings(), comm, _Opened(), threads, unsaid, UNWATCHED)
+    if not settled.orders.plan_only:
+        with _loaded(settled, comm, UNWATCHED, started):
+            pass
 
 
 @dataclass(frozen=True, slots=True)

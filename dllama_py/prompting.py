@@ -3,8 +3,9 @@
 Joins the text room with the opened file: neither knows the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dllama_py.token_list import TokenList
 
 BUILT_IN_PROMPT = "What is the capital of France? Answer in one sentence."
 
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]  # raw text, token ids, or chat messages
 TOKENIZER_SOURCES = "a .t file, a tokenizer.json or tokenizer.model, its folder, or a GGUF file"
 
 
@@ -124,6 +126,37 @@ def check_vocabulary(text: Text, checkpoint: Checkpoint) -> None:
             f"the tokenizer has {n_tokens} tokens, the model {n_rows} rows: they do not belong together; "
             "give the tokenizer that came with the model"
         )
+
+
+def written_down(prompt: Any) -> Prompt:
+    """A program's prompt, as one that may be looked at more than once. UsageError for what holds no ids or messages."""
+    if isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | bytearray | memoryview | Mapping):
+        raise UsageError(f"the prompt is {prompt!r}; expected a text, token ids or chat messages")
+    return list(prompt)
+
+
+def prompt_ids(text: Text | None, prompt: Prompt) -> list[int]:
+    """UsageError for a mixture, and for text where there is no tokenizer."""
+    if isinstance(prompt, str):
+        return need_text(text, "a text prompt", ", or token ids").tokenizer.encode(prompt)
+    ids = [int(each) for each in prompt if isinstance(each, Integral) and not isinstance(each, bool)]
+    messages = [each for each in prompt if isinstance(each, Mapping)]
+    if len(ids) == len(prompt):
+        return ids
+    if len(messages) == len(prompt):
+        return need_text(text, "a chat").template.encode(messages)
+    kinds = ", ".join(sorted({type(each).__name__ for each in prompt}))
+    raise UsageError(f"the prompt holds {kinds}; expected a text, token ids alone, or chat messages alone")
+
+
+def drops_first_space(text: Text | None, prompt: Prompt, ids: Sequence[int]) -> bool:
+    """Whether an answer to that prompt, which has these ids, begins a text; see `Text.drops_space_after`."""
+    if text is None:
+        return False
+    is_chat = not isinstance(prompt, str) and any(isinstance(each, Mapping) for each in prompt)
+    return text.tokenizer.drops_first_space if is_chat else text.drops_space_after(ids)
 
 
 def _from_folder(folder: Path, name: str | None = None) -> Text:

@@ -1,11 +1,14 @@
 """What a user may wish of a run, before anything is opened. Ground floor: names, defaults and what cannot be meant."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from dllama_py.errors import UsageError
+from dllama_py.home import expanded
 
 DEFAULT_CONTEXT = 4096  # positions
 DEFAULT_CHUNK_ROWS = 64
@@ -20,8 +23,23 @@ WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
 
 def check_number(name: str, value: Any, least: int = 1) -> None:
     """UsageError unless it is a whole number and that large."""
-    if not isinstance(value, int) or value < least:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name} is {value!r}; expected a whole number from {least}")
+
+
+def check_real(name: str, value: Any, least: float, most: float = math.inf, meaning: str = "") -> None:
+    """UsageError unless it is a finite number of that range. `meaning`: of the ends of the range, for the message."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or not least <= number <= most:
+        expected = f"a number from {least:g}" + ("" if most == math.inf else f" to {most:g}")
+        raise UsageError(f"{name} is {value!r}; expected {expected}{meaning}")
+
+
+def checked_path(name: str, value: Any) -> Path:
+    """UsageError unless it is a path, or the text of one. `~` is the user's own folder, as a shell has it."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise UsageError(f"{name} is {value!r}; expected the path of a file or folder")
+    return expanded(Path(value))
 
 
 def _check_name(name: str, value: Any, known: Collection[str]) -> None:
@@ -47,6 +65,8 @@ class PipelineSettings:
     def __post_init__(self) -> None:
         if self.n_stages is not None:
             check_number("n_stages", self.n_stages)
+        if not isinstance(self.split, str):
+            raise UsageError(f"split is {self.split!r}; expected auto, or a text such as '8,16,8'")
         _check_name("activations", self.activations, ACTIVATIONS)
         for name, path in (("plan", self.plan), ("save_plan", self.save_plan)):
             if not isinstance(path, Path | None):
@@ -79,6 +99,8 @@ class EngineSettings:
         numbers = {"chunk_rows": self.chunk_rows, "n_slots": self.n_slots}
         for name, value in (numbers | {each: wish for each, wish in wishes.items() if wish is not None}).items():
             check_number(name, value)
+        if not isinstance(self.replicate_kv, bool):
+            raise UsageError(f"replicate_kv is {self.replicate_kv!r}; expected True or False")
         _check_name("exchange", self.exchange, EXCHANGES)
         _check_name("cache_type", self.cache_type, CACHE_TYPES)
         if self.weights is not None:

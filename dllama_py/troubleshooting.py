@@ -18,6 +18,7 @@ ROWS = {
     "two-mpis": "but MPI gives each a world of",
     "expected-ranks": "but DLLAMA_EXPECT_RANKS says",
     "versions": "rank .* has .*, rank 0 on .* has ",
+    "ended-before": "the program has ended before its engine",
     "rank-counts": "ranks cannot share",
     "kernel-folder": "compiled kernels cannot be kept there",
     "memory": "rank .* needs .* are free; ",

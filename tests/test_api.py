@@ -100,8 +100,9 @@ def test_a_text_and_a_stop(model: Path) -> None:
     with Engine.open(model, n_threads=1) as engine:
         whole = asyncio.run(text())
         stop = whole[5:7]
-        for wish in ([stop], stop):
+        for wish in ([stop], stop, iter([stop])):
             assert asyncio.run(text(stop=wish)) == whole[: whole.index(stop)]
+        assert asyncio.run(text(stop=None, sampling=None)) == whole
 
 
 def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
@@ -124,11 +125,58 @@ def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
         ({"exchange": "f16"}, "exchange is 'f16'; expected f32, bf16, q80"),
         ({"pipeline": "auto"}, "pipeline is 'auto'; expected PipelineSettings"),
         ({"pipeline": PipelineSettings(plan_only=True)}, "plan_only loads nothing that could answer"),
+        ({"sequences": True}, "sequences is True; expected a whole number from 1"),
+        ({"model": 5}, "model is 5; expected the path of a file or folder"),
+        ({"model": ""}, "model is ''; expected the path of a file or folder"),
+        ({"model": "a\0b"}, "expected the path of a file or folder"),
+        ({"tokenizer": 5}, "tokenizer is 5; expected the path of a file or folder"),
+        ({"draft": b"a"}, "draft is b'a'; expected the path of a file or folder"),
+        ({"say": None}, "say is None; expected a function of a line"),
+        ({"replicate_kv": "no"}, "replicate_kv is 'no'; expected True or False"),
+        ({"threads": 2}, "there is no setting 'threads'; did you mean n_threads.; expected weights, n_threads"),
+        ({"weights": ["q40"]}, r"weights is \['q40'\]; expected q40"),
     ],
 )
 def test_settings_that_cannot_be_meant(wishes: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        Engine.open("none.gguf", **wishes)
+        Engine.open(**{"model": "none.gguf", **wishes})
+
+
+def test_an_engine_is_opened_once(model: Path) -> None:
+    engine = Engine.open(model, n_threads=1)
+    with engine:
+        with pytest.raises(UsageError, match="this engine was opened before; Engine.open gives another one"), engine:
+            pass
+        assert ids(asyncio.run(answer(engine, PROMPTS[0])))
+
+
+def test_a_split_is_a_text() -> None:
+    with pytest.raises(UsageError, match="split is 5; expected auto, or a text such as"):
+        PipelineSettings(split=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"temperature": "hot"}, "temperature is 'hot'; expected a number from 0"),
+        ({"temperature": -1}, "temperature is -1; expected a number from 0"),
+        ({"temperature": float("nan")}, "temperature is nan; expected a number from 0"),
+        ({"temperature": [1]}, r"temperature is \[1\]; expected a number from 0"),
+        ({"top_p": 1.5}, r"top_p is 1.5; expected a number from 0 to 1 \(0 and 1: off\)"),
+        ({"top_p": "0.9"}, "top_p is '0.9'; expected a number from 0 to 1"),
+        ({"top_k": 1.5}, "top_k is 1.5; expected a whole number from 0"),
+        ({"top_k": -1}, "top_k is -1; expected a whole number from 0"),
+        ({"seed": "a"}, "seed is 'a'; expected a whole number from 0"),
+        ({"seed": 1 << 64}, "seed is 18446744073709551616; expected a whole number up to 18446744073709551615"),
+    ],
+)
+def test_sampling_that_cannot_be_meant(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        SamplerSettings(**settings)
+
+
+def test_none_is_the_default() -> None:
+    assert SamplerSettings(None, None, None, None) == SamplerSettings()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +187,16 @@ def test_settings_that_cannot_be_meant(wishes: dict[str, Any], told: str) -> Non
         (None, {}, "the prompt is None; expected a text, token ids or chat messages"),
         ([1], {"max_tokens": -1}, "max_tokens is -1; expected a whole number from 0"),
         ([1], {"stop": [7]}, r"stop is \[7\]; expected a text or several"),
+        ([1], {"stop": 5}, "stop is 5; expected a text or several"),
+        ([1], {"stop": b"a"}, "stop is b'a'; expected a text or several"),
         ([1], {"sampling": "hot"}, "sampling is 'hot'; expected SamplerSettings"),
+        ([1], {"max_tokens": "8"}, "max_tokens is '8'; expected a whole number from 0"),
+        ([1], {"max_tokens": True}, "max_tokens is True; expected a whole number from 0"),
+        (b"Hi", {}, "the prompt is b'Hi'; expected a text, token ids or chat messages"),
+        (bytearray(b"Hi"), {}, "the prompt is bytearray"),
+        ({"role": "user"}, {}, "the prompt is {'role': 'user'}; expected a text, token ids or chat messages"),
+        ([True], {}, "the prompt holds bool"),
+        ([np.array([1])], {}, "the prompt holds ndarray"),
     ],
 )
 def test_wishes_that_cannot_be_meant(opened: Engine, prompt: Any, wishes: dict[str, Any], told: str) -> None:

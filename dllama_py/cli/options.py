@@ -5,12 +5,13 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dllama_py.cluster.registry import find_model, last_model
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
+from dllama_py.home import expanded
 from dllama_py.settings import (
     ACTIVATIONS,
     CACHE_TYPES,
@@ -32,7 +33,11 @@ PROGRAM = "python -m dllama_py"  # as help texts call it; it works under mpirun 
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with a wrong command line as a UsageError of one line, and help from the root alone."""
+    """argparse, with a wrong command line as a UsageError of one line, help from the root alone, and `~` in paths."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.register("type", Path, lambda text: expanded(Path(text)))  # a shell expands no --model=~/x
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} ({self.prog} --help shows the options)")

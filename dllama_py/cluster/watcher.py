@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from types import FrameType
 
 from dllama_py.errors import ClusterError
@@ -21,6 +22,7 @@ WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watch
 PATIENCE_S = 2.0
 READING_S = 0.2  # in which the launcher reads a line; asked to end the job, it reads no more
 ALL_LEAVE = (0, 2)  # codes with which every rank ends by itself: done, wrong usage
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 HINTS: dict[int, str] = {
@@ -51,8 +53,12 @@ def watch() -> int:
     sent = _pass_on_signals(child)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    if code in ALL_LEAVE:
-        return code
+    return code if code in ALL_LEAVE else conclude(code, sent)
+
+
+def conclude(code: int, sent: Collection[int]) -> int:
+    """What a rank's end means for the job, told where it was a signal (`code` below 0) but none that was `sent` to end
+    it, and carried out; -> the job's exit code."""
     if -code in sent:
         code = 128 - code
     else:
@@ -108,7 +114,7 @@ def _pass_on_signals(child: int) -> set[int]:
         except ProcessLookupError:
             pass
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, forward)
     return sent
 

@@ -5,7 +5,7 @@ logits, seed and position give the same id on every CPU and for every number of 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from dllama_py.engine.exponentials import Weights, exp_weights
 from dllama_py.engine.scores import Ask, Candidates, Floats, Scores
 from dllama_py.errors import InputError, UsageError
 from dllama_py.kernels.keys import MOST_CANDIDATES, id_of, is_finite, logit_of
+from dllama_py.settings import check_number, check_real
 
 _MASK64 = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -22,7 +23,8 @@ _NUCLEUS_CANDIDATES = 128  # of each rank: at temperature 0.8 and top-p 0.9 a te
 
 @dataclass(frozen=True, slots=True)
 class SamplerSettings:
-    """What a request wishes; `top_k` 0 and `top_p` 0 or 1 mean off, `temperature` 0 means the largest logit."""
+    """What a request wishes; `top_k` 0 and `top_p` 0 or 1 mean off, `temperature` 0 means the largest logit. None
+    anywhere: the default."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -30,14 +32,15 @@ class SamplerSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise UsageError(f"temperature is {self.temperature}; expected 0 or a positive number")
-        if not isinstance(self.top_k, int) or self.top_k < 0:
-            raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or the number of tokens to keep")
-        if not 0 <= self.top_p <= 1:
-            raise UsageError(f"top_p is {self.top_p}; expected a share from 0 to 1 (0 and 1: off)")
-        if not isinstance(self.seed, int) or not 0 <= self.seed <= _MASK64:
-            raise UsageError(f"seed is {self.seed}; expected an integer from 0 to {_MASK64}")
+        for each in fields(self):
+            if getattr(self, each.name) is None:
+                object.__setattr__(self, each.name, each.default)
+        check_real("temperature", self.temperature, 0)
+        check_number("top_k", self.top_k, 0)
+        check_real("top_p", self.top_p, 0, 1, " (0 and 1: off)")
+        check_number("seed", self.seed, 0)
+        if self.seed > _MASK64:
+            raise UsageError(f"seed is {self.seed}; expected a whole number up to {_MASK64}")
 
     @property
     def is_greedy(self) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dllama_py.errors import DllamaError, machine_explained
+from dllama_py.errors import ClusterError, DllamaError, UsageError, machine_explained
 from dllama_py.transport.comm import Comm, PeerLost
 from dllama_py.troubleshooting import with_row
 
@@ -18,6 +18,7 @@ READING_S = 0.1  # in which the launcher reads a line; once it ends the job, it 
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 OUTPUT_CLOSED = 141  # as a shell reports a SIGPIPE
 BUG = 1
+WORDS_BYTES = 4096  # of the message that all ranks are told
 
 
 class AgreedFailure(Exception):
@@ -26,6 +27,14 @@ class AgreedFailure(Exception):
     def __init__(self, error: DllamaError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class AgreedExit(SystemExit):
+    """Another rank cannot go on, so all leave, this one quietly. `error`: what that rank said, with its place."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(code)
+        self.error: DllamaError = (ClusterError if code == ClusterError.exit_code else UsageError)(words)
 
 
 @contextmanager
@@ -72,7 +81,7 @@ def agreed(comm: Comm) -> Iterator[None]:
     """Around a step that all ranks take and that may end in a DllamaError, on one of them or on several.
 
     If none fails, all go on. Else the lowest failing rank raises AgreedFailure with its own error, and all others
-    leave quietly (SystemExit) with the same exit code. Inside, no rank may wait for another. In a world of one the
+    leave quietly (AgreedExit) with the same exit code. Inside, no rank may wait for another. In a world of one the
     error passes as it is.
     """
     if comm.size == 1:
@@ -84,10 +93,12 @@ def agreed(comm: Comm) -> Iterator[None]:
     except DllamaError as error:
         failure = error
     code, rank = _first_failure(comm, failure.exit_code if failure else 0)
+    if not code:
+        return
+    words = _words_of(comm, rank, failure)
     if failure is not None and rank == comm.rank:
         raise AgreedFailure(failure)
-    if code:
-        raise SystemExit(code)
+    raise AgreedExit(code, words)
 
 
 def _first_failure(comm: Comm, own_code: int) -> tuple[int, int]:
@@ -98,3 +109,11 @@ def _first_failure(comm: Comm, own_code: int) -> tuple[int, int]:
     comm.broadcast_idle(codes)
     failed = np.flatnonzero(codes[:, 0])
     return (int(codes[failed[0], 0]), int(failed[0])) if failed.size else (0, 0)
+
+
+def _words_of(comm: Comm, rank: int, failure: DllamaError | None) -> str:
+    """Why that rank cannot go on, for all: a program at the root cannot read what another rank prints."""
+    words = f"rank {rank} on {comm.hosts[rank]}: {failure}".encode()[:WORDS_BYTES]
+    buffer = np.frombuffer(words.ljust(WORDS_BYTES), np.uint8).copy()
+    comm.broadcast_idle(buffer, rank)
+    return buffer.tobytes().decode(errors="ignore").rstrip()

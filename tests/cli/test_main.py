@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dllama_py.cli import main
-from tests.checkpoints import tiny_model_file
+from dllama_py.home import home_folder
+from tests.checkpoints import tiny_gguf, tiny_model_file
 
 PROGRAM = [sys.executable, "-m", "dllama_py"]
 
@@ -84,3 +85,22 @@ def test_help_comes_from_the_root_alone(
         except SystemExit as end:  # argparse has shown the help of a mode
             assert end.code == 0
         assert capsys.readouterr().out.count("usage: python -m dllama_py") == expected
+
+
+def test_a_tilde_is_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves it as it is behind `=`, and in what a file of settings says."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DLLAMA_HOME", "~/kept")
+    assert home_folder() == tmp_path / "kept"
+    tiny_gguf(tmp_path / "tiny.gguf")
+    assert main(["inspect", "~/tiny.gguf"]) == 0
+    assert main(["tokenize", "--model=~/tiny.gguf", "--prompt=Hi"]) == 0
+    assert main(["synth", "--shape=smollm2_135m", "--layers=1", "~/out.m"]) == 0
+    assert (tmp_path / "out.m").is_file()
+
+
+def test_a_user_whom_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "~nobody-of-that-name/tiny.gguf"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: ~nobody-of-that-name/tiny.gguf: the system knows no such user; give the whole path"
+    ]
