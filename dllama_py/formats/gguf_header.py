@@ -22,10 +22,10 @@ _GGML_NAMES = {
     29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 _ARRAY_TYPES = {
-    "tokenizer.ggml.tokens": "string",
-    "tokenizer.ggml.merges": "string",
-    "tokenizer.ggml.scores": "f32",
-    "tokenizer.ggml.token_type": "i32",
+    "tokenizer.ggml.tokens": ("string",),
+    "tokenizer.ggml.merges": ("string",),
+    "tokenizer.ggml.scores": ("f32", "f64"),
+    "tokenizer.ggml.token_type": ("i32", "u32", "i8", "u8", "i16", "u16", "i64", "u64"),  # writers differ
 }
 
 
@@ -84,8 +84,8 @@ def _check_arrays(file: MappedFile, metadata: Metadata) -> None:
         if key not in metadata:
             continue
         found, count = metadata.array_type(key)
-        if found != expected:
-            raise InputError(f"{file.path}: {key} is made of {found}, expected {expected}; the file is damaged")
+        if found not in expected:
+            raise InputError(f"{file.path}: {key} is made of {found}, expected {expected[0]}; the file is damaged")
         if key.endswith(("scores", "token_type")) and count != n_tokens:
             raise InputError(f"{file.path}: {key} has {count} items for {n_tokens} tokens; the file is damaged")
 

@@ -5,13 +5,22 @@ Knows no file format; what is ordinary, a lone byte or a control token is told.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from dllama_py.errors import InputError
-from dllama_py.text.added_tokens import AddedTokens
+from dllama_py.text.added_tokens import AddedTokens, Surroundings
 from dllama_py.text.merging import merge_by_score
 from dllama_py.text.vocabulary import Span
 
 _SPACE_MARK = "\u2581"  # how SentencePiece writes a space
+
+
+class Prefix(Enum):
+    """Where a space goes in front."""
+
+    NEVER = auto()
+    FIRST = auto()  # of what begins the text, unless a space is there
+    ALWAYS = auto()  # also of what follows a control token
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +39,9 @@ class MergeRules:
     byte_ids: Mapping[int, int] = field(default_factory=dict)
     unknown_id: int | None = None
     sentencepiece: bool = False  # begins from characters, not bytes, and takes U+2581 for a space
-    prefix_space: bool = False  # before each text that begins or follows a control token
+    prefix: Prefix = Prefix.NEVER
     single_spaces: bool = False  # runs of spaces count as one, those at the ends as none
+    surroundings: Mapping[int, Surroundings] = field(default_factory=dict)  # of control and user's tokens
 
 
 class MergingVocabulary:
@@ -44,19 +54,19 @@ class MergingVocabulary:
         self._longest = max(map(len, self._id_of), default=0)
         self.n_tokens = len(rules.tokens)
         self.controls = rules.controls
-        self.drops_first_space = rules.prefix_space
+        self.drops_first_space = rules.prefix is not Prefix.NEVER
         every = {**rules.controls, **rules.user_defined}
-        self._with_controls = AddedTokens(every, rules.sentencepiece)
-        self._without_controls = AddedTokens(rules.user_defined, rules.sentencepiece)
+        self._with_controls = AddedTokens(every, rules.sentencepiece, rules.surroundings)
+        self._without_controls = AddedTokens(rules.user_defined, rules.sentencepiece, rules.surroundings)
 
-    def spans(self, text: str, special: bool) -> list[Span]:
+    def spans(self, text: str, special: bool, *, is_start: bool = True) -> list[Span]:
         found: list[Span] = []
         done = 0
         for id, start, stop in (self._with_controls if special else self._without_controls).spans(text):
-            found += self._plain(text[done:start], done)
+            found += self._plain(text[done:start], done, is_start)
             found.append((id, (start, stop)))
             done = stop
-        return found + self._plain(text[done:], done)
+        return found + self._plain(text[done:], done, is_start)
 
     def piece(self, id: int) -> bytes:
         return self._rules.tokens[id] if 0 <= id < self.n_tokens else b""
@@ -64,12 +74,14 @@ class MergingVocabulary:
     def scores(self) -> list[float]:
         return list(self._rules.scores)
 
-    def _plain(self, text: str, offset: int) -> list[Span]:
-        """Tokens of a text without control tokens, which begins at this place of the whole."""
+    def _plain(self, text: str, offset: int, is_start: bool) -> list[Span]:
+        """Tokens of a text without control tokens, which begins at this place of the whole; is_start: of the whole."""
         owner = [offset + place for place, character in enumerate(text) for _ in character.encode()]  # of each byte
         data = text.encode()
         if self._rules.sentencepiece:
             data, owner = self._spaced(text, owner)
+            if data and self._is_prefixed(data, is_start and offset == 0):
+                data, owner = b" " + data, [owner[0], *owner]
         spans, done = [], 0
         for id, n_bytes in self._tokens(data):
             spans.append((id, (owner[done], owner[done + n_bytes - 1] + 1)))
@@ -88,9 +100,12 @@ class MergingVocabulary:
             start += n_bytes
         if self._rules.single_spaces and data.endswith(b" "):
             del data[-1:], places[-1:]
-        if self._rules.prefix_space and data:
-            return b" " + bytes(data), [places[0], *places]
         return bytes(data), places
+
+    def _is_prefixed(self, data: bytes, is_first: bool) -> bool:
+        if self._rules.prefix is Prefix.FIRST:
+            return is_first and not data.startswith(b" ")
+        return self._rules.prefix is Prefix.ALWAYS
 
     def _tokens(self, data: bytes) -> list[tuple[int, int]]:
         """(id, number of bytes) of each token; unknown characters in a row are one token."""

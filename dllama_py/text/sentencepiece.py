@@ -1,10 +1,11 @@
 """A SentencePiece vocabulary of the BPE kind with byte fallback, from its pieces. Knows no file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 from dllama_py.errors import InputError
-from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary
+from dllama_py.text.added_tokens import Surroundings
+from dllama_py.text.merging_vocabulary import MergeRules, MergingVocabulary, Prefix
 from dllama_py.text.pieces import lone_byte, spaced, word_piece
 
 
@@ -24,12 +25,11 @@ def sentencepiece_vocabulary(
     scores: Sequence[float],
     types: Sequence[int],
     *,
-    prefix_space: bool,
+    prefix: Prefix,
     single_spaces: bool = False,
+    surroundings: Mapping[int, Surroundings] | None = None,
 ) -> MergingVocabulary:
-    """Encodes as SentencePiece does; a space goes before the text and, as in llama.cpp and Hugging Face, before what
-    follows a control token.
-    """
+    """Encodes as SentencePiece does, and around added tokens as llama.cpp and Hugging Face do."""
 
     def of_type(*wanted: PieceType) -> list[int]:
         return [id for id, kind in enumerate(types) if kind in wanted]
@@ -49,8 +49,9 @@ def sentencepiece_vocabulary(
             byte_ids={_byte(id, pieces[id]): id for id in lone},
             unknown_id=next(iter(of_type(PieceType.UNKNOWN)), None),
             sentencepiece=True,
-            prefix_space=prefix_space,
+            prefix=prefix,
             single_spaces=single_spaces,
+            surroundings=surroundings or {},
         )
     )
 

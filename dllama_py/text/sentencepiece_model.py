@@ -5,12 +5,16 @@ Field numbers are those of sentencepiece_model.proto; unknown fields are skipped
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from dllama_py.errors import InputError
+from dllama_py.text.added_tokens import Surroundings
+from dllama_py.text.control_tokens import has_control_look, is_word
+from dllama_py.text.merging_vocabulary import Prefix
 from dllama_py.text.sentencepiece import PieceType, sentencepiece_vocabulary
-from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, from_settings
+from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, end_ids, from_settings
 from dllama_py.text.vocabulary import Vocabulary
 
 _PIECE, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the model
@@ -47,15 +51,23 @@ def from_model(data: bytes, settings: HuggingFaceSettings) -> tuple[Vocabulary, 
     except (ValueError, struct.error, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"tokenizer.model cannot be read ({error}); copy it again from the model's page") from None
     _check(model)
-    _add_tokens(model, settings)
+    surroundings = _add_tokens(model, settings)
     vocabulary = sentencepiece_vocabulary(
         model.pieces,
         model.scores,
         model.types,
-        prefix_space=bool(model.normalizer.get(_PREFIX, 1)),
+        prefix=_prefix(model, settings),
         single_spaces=bool(model.normalizer.get(_SINGLE_SPACES, 1)),
+        surroundings=surroundings,
     )
     return vocabulary, _special_ids(model, settings)
+
+
+def _prefix(model: _Model, settings: HuggingFaceSettings) -> Prefix:
+    """As transformers 4 reads the settings: legacy unless they say otherwise."""
+    if not model.normalizer.get(_PREFIX, 1) or settings.tokenizer_config.get("add_prefix_space") is False:
+        return Prefix.NEVER
+    return Prefix.FIRST if settings.tokenizer_config.get("legacy") is False else Prefix.ALWAYS
 
 
 def _special_ids(model: _Model, settings: HuggingFaceSettings) -> SpecialIds:
@@ -86,17 +98,13 @@ def _check(model: _Model) -> None:
         raise InputError("tokenizer.model has no pieces, or one whose score is no number; copy it again")
 
 
-def _add_tokens(model: _Model, settings: HuggingFaceSettings) -> None:
-    """Those of added_tokens_decoder in tokenizer_config.json; an id among the pieces makes that piece one of them."""
-    added = settings.tokenizer_config.get("added_tokens_decoder", {})
-    try:
-        entries = sorted((int(id), str(token["content"]), bool(token.get("special"))) for id, token in added.items())
-    except (TypeError, ValueError, KeyError, AttributeError):
-        raise InputError(
-            "added_tokens_decoder in tokenizer_config.json is not a list of tokens by their ids; copy it again"
-        ) from None
-    for id, text, special in entries:
-        kind = PieceType.CONTROL if special else PieceType.USER_DEFINED
+def _add_tokens(model: _Model, settings: HuggingFaceSettings) -> dict[int, Surroundings]:
+    """Those of added_tokens_decoder in tokenizer_config.json; an id among the pieces makes that piece one of them.
+    Control tokens are those that are said to be, by either file, and those with their look.
+    """
+    surroundings = {}
+    for id, token in _listed(settings):
+        text, kind = str(token["content"]), PieceType.CONTROL if token.get("special") else PieceType.USER_DEFINED
         if id == len(model.pieces):
             model.add(text, 0.0, kind)
         elif 0 <= id < len(model.pieces) and model.pieces[id] == text:
@@ -106,6 +114,32 @@ def _add_tokens(model: _Model, settings: HuggingFaceSettings) -> None:
                 f"tokenizer_config.json adds {text!r} as token {id}, which does not go with the "
                 f"{len(model.pieces)} tokens before it; take all files from the same model"
             )
+        surroundings[id] = Surroundings(*(bool(token.get(name)) for name in ("lstrip", "rstrip", "single_word")))
+    _set_controls(model, settings)
+    return surroundings
+
+
+def _listed(settings: HuggingFaceSettings) -> list[tuple[int, Mapping[str, Any]]]:
+    added = settings.tokenizer_config.get("added_tokens_decoder", {})
+    try:
+        entries = sorted(((int(id), token) for id, token in added.items()), key=lambda entry: entry[0])
+        if not all("content" in token and isinstance(token, dict) for _, token in entries):
+            raise TypeError
+    except (TypeError, ValueError, AttributeError):
+        raise InputError(
+            "added_tokens_decoder in tokenizer_config.json is not a list of tokens by their ids; copy it again"
+        ) from None
+    return entries
+
+
+def _set_controls(model: _Model, settings: HuggingFaceSettings) -> None:
+    ends, named = end_ids(settings), settings.control_texts()
+    trained = {_signed(model.trainer.get(key, default)) for key, default in ((_BOS, 1), (_EOS, 2))}
+    for id, (text, kind) in enumerate(zip(model.pieces, model.types, strict=True)):
+        is_named = (text in named or id in ends or id in trained) and not is_word(text)
+        has_look = kind == PieceType.USER_DEFINED and has_control_look(text)
+        if has_look or (is_named and kind in (PieceType.NORMAL, PieceType.USER_DEFINED)):
+            model.types[id] = PieceType.CONTROL
 
 
 def _parsed(data: bytes) -> _Model:

@@ -3,7 +3,7 @@
 Before rendering, each control token spelled in a user's text, and each fragment at its ends that could be completed
 to one, is broken by a character that occurs nowhere else. Control tokens are looked for in the rendered text as it
 is, so only the template can yield them; the text between them is encoded without the breaks and with control tokens
-off. A text without breaks is encoded as a whole, so ordinary prompts get the very ids of the plain rendering.
+off. Every other token is the one that the plain rendering as a whole would get.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,19 +50,24 @@ class Shield:
         return self.cover(item)
 
     def encode(self, rendered: str) -> list[int]:
-        """Ids of a rendered prompt, without a begin token of the tokenizer's own."""
+        """Ids of a rendered prompt, without a begin token of the tokenizer's own.
+
+        The unknown token is a control token too, but where it stands for a character nobody has spelled it.
+        """
         if self._break not in rendered:
             return self._tokenizer.encode(rendered, bos=False)
         ids: list[int] = []
         done = 0
         for id, (start, stop) in self._tokenizer.spans(rendered):
-            if self._tokenizer.is_special(id):
-                ids += [*self._plain(rendered[done:start]), id]
+            if self._tokenizer.is_special(id) and self._tokenizer.token_text(id) in rendered[start:stop]:
+                ids += [*self._plain(rendered[done:start], done), id]
                 done = stop
-        return ids + self._plain(rendered[done:])
+        return ids + self._plain(rendered[done:], done)
 
-    def _plain(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text.replace(self._break, ""), special=False, bos=False)
+    def _plain(self, text: str, place: int) -> list[int]:
+        """Ids of the words that stand at this place of the prompt."""
+        spans = self._tokenizer.spans(text.replace(self._break, ""), special=False, is_start=place == 0)
+        return [id for id, _ in spans]
 
     def _broken(self, text: str, places: set[int]) -> str:
         edges = [0, *sorted(places), len(text)]

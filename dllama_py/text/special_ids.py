@@ -1,42 +1,26 @@
 """Which tokens begin a text and end an answer, from whatever a model's files say. Knows no encoding."""
 
 import json
-import re
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dllama_py.errors import InputError
 
-# Tokens that end a turn or a text wherever they are control tokens of a vocabulary; GGUF files seldom list them all.
-_END_TEXTS = (
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<｜end▁of▁sentence｜>",
-    "<|return|>",
-    "<|call|>",
-)
-_HARMONY = ("<|return|>", "<|call|>")  # gpt-oss: <|end|> ends one of several messages of an answer
-
-# Some vocabularies mark tokens of this look (fill-in-the-middle, file separators) as ordinary; a user must not forge
-# them.
-_CONTROL_LOOK = re.compile(r"<\|.*\|>|<｜.*｜>", re.DOTALL)
-
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """`eos_id` is the one a template means by its eos token; an answer stops at any of `eos_ids`."""
+    """`eos_id` is the one a template means by its eos token; an answer stops at any of `eos_ids`.
+
+    notes: what its user should know of how the files were read, a line each.
+    """
 
     bos_id: int | None = None
     add_bos: bool = False  # whether plain text gets the begin token in front
     eos_id: int | None = None
     eos_ids: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def checked(self, n_tokens: int) -> "SpecialIds":
         """Itself; InputError if an id has no token."""
@@ -49,12 +33,6 @@ class SpecialIds:
         return self
 
 
-def end_texts(control: Container[str]) -> list[str]:
-    """Names of end tokens among a vocabulary's control tokens."""
-    is_harmony = all(text in control for text in _HARMONY)
-    return [text for text in _END_TEXTS if text in control and not (is_harmony and text == "<|end|>")]
-
-
 @dataclass(frozen=True, slots=True)
 class HuggingFaceSettings:
     """Contents of the JSON files beside a tokenizer.json; a missing file is an empty mapping."""
@@ -62,11 +40,20 @@ class HuggingFaceSettings:
     tokenizer_config: Mapping[str, Any]
     config: Mapping[str, Any]
     generation_config: Mapping[str, Any]
+    special_tokens_map: Mapping[str, Any] = field(default_factory=dict)
 
-
-def has_control_look(text: str) -> bool:
-    """Whether a token outside the ordinary vocabulary is spelled as control tokens are."""
-    return _CONTROL_LOOK.fullmatch(text) is not None
+    def control_texts(self) -> frozenset[str]:
+        """Every token that the files call special, by a name such as eos_token or in a list."""
+        found: list[Any] = []
+        for source in (self.special_tokens_map, self.tokenizer_config):
+            found += [value for key, value in source.items() if key.endswith("_token")]
+            for more in (source.get("additional_special_tokens"), source.get("extra_special_tokens")):
+                found += more.values() if isinstance(more, dict) else more if isinstance(more, list) else []
+        added = self.tokenizer_config.get("added_tokens_decoder")
+        entries = added.values() if isinstance(added, dict) else []
+        found += [entry for entry in entries if isinstance(entry, dict) and entry.get("special") is True]
+        texts = (token.get("content") if isinstance(token, dict) else token for token in found)
+        return frozenset(text for text in texts if isinstance(text, str) and text)
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
@@ -141,7 +128,7 @@ def first_id(ids: Any) -> int | None:
 
 def folder_settings(folder: Path) -> HuggingFaceSettings:
     """What the JSON files of a Hugging Face folder say, each empty if it is not there."""
-    names = ("tokenizer_config", "config", "generation_config")
+    names = ("tokenizer_config", "config", "generation_config", "special_tokens_map")
     return HuggingFaceSettings(*[read_settings(folder / f"{name}.json") for name in names])
 
 
@@ -151,4 +138,4 @@ def _listed(ids: Any) -> list[int]:
     listed = ids if isinstance(ids, list) else [ids]
     if not all(type(id) is int for id in listed):
         raise InputError(f"a begin or end token is {ids!r} in the model's settings; expected an id or a list of ids")
-    return listed
+    return [id for id in listed if id != -1]  # which says that there is none

@@ -83,13 +83,14 @@ class Tokenizer:
         begin = [self.bos_id] if self.bos_id is not None and (self.special_ids.add_bos if bos is None else bos) else []
         return begin + [id for id, _ in self.spans(text, special=special)]
 
-    def spans(self, text: str, *, special: bool = True) -> list[Span]:
-        """(id, (start, stop)) of each token: the characters of text it covers, without the begin token.
+    def spans(self, text: str, *, special: bool = True, is_start: bool = True) -> list[Span]:
+        """(id, (start, stop)) of each token: the characters of text it covers, without the begin token. is_start: see
+        `Vocabulary.spans`.
 
         UsageError where the text is no Unicode: bytes of a command line that are no UTF-8, or half a surrogate pair.
         """
         check_unicode(text)
-        return self._vocabulary.spans(text, special)
+        return self._vocabulary.spans(text, special, is_start=is_start)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The whole text, special tokens by their names, bytes that are no UTF-8 as U+FFFD."""

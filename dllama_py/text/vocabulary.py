@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from tokenizers import Tokenizer as Backend
+from tokenizers.pre_tokenizers import Metaspace, PreTokenizer, Sequence
 
 from dllama_py.errors import InputError
 from dllama_py.text.pieces import byte_level_piece, word_piece
@@ -34,8 +35,10 @@ class Vocabulary(Protocol):
         """Whether a text comes back with a space in front that was not in it."""
         ...
 
-    def spans(self, text: str, special: bool) -> list[Span]:
-        """The tokens of a text; special: control tokens spelled in it are recognised."""
+    def spans(self, text: str, special: bool, *, is_start: bool = True) -> list[Span]:
+        """The tokens of a text. special: control tokens spelled in it are recognised. is_start: without it the text
+        goes on behind a control token, where some vocabularies write no space in front.
+        """
         ...
 
     def piece(self, id: int) -> bytes:
@@ -51,19 +54,22 @@ class LibraryVocabulary:
     """Fulfils `Vocabulary` with an encoder of the library."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._lock = Lock()  # recognising control tokens is a switch of the backend
         added = backend.get_added_tokens_decoder()
         self._added = {id: token.content for id, token in added.items()}
         self.controls: Mapping[int, str] = {id: token.content for id, token in added.items() if token.special}
         self.n_tokens = _n_ids(backend.get_vocab(with_added_tokens=True).values())
         self.drops_first_space = _drops_first_space(backend)
         self._piece_of = byte_level_piece if _is_byte_level(backend) else word_piece
+        self._backend = backend
+        self._starts = _starts(backend.pre_tokenizer)
+        self._lock = Lock()  # recognising control tokens and starts are switches of the backend
 
-    def spans(self, text: str, special: bool) -> list[Span]:
+    def spans(self, text: str, special: bool, *, is_start: bool = True) -> list[Span]:
         """InputError where the library fails at it: a rule without end, an unknown character and no token for it."""
         with self._lock:
             self._backend.encode_special_tokens = not special
+            for step in self._starts:
+                step.prepend_scheme = "first" if is_start else "never"
             try:
                 encoded = self._backend.encode(text, add_special_tokens=False)
             except (KeyboardInterrupt, SystemExit):
@@ -100,6 +106,18 @@ def _n_ids(ids: Collection[int]) -> int:
             "it is damaged, get it again"
         )
     return n_ids
+
+
+def _starts(step: PreTokenizer | None) -> list[Metaspace]:
+    """The steps that put a space before the first word of a text only, and not behind a control token: the library
+    takes for a start what has the place 0.
+    """
+    if isinstance(step, Metaspace):
+        return [step] if step.prepend_scheme == "first" else []
+    if not isinstance(step, Sequence):
+        return []
+    n_steps = len(json.loads(step.__getstate__())["pretokenizers"])
+    return [found for number in range(n_steps) for found in _starts(step[number])]
 
 
 def _is_byte_level(backend: Backend) -> bool:

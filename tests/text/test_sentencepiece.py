@@ -34,7 +34,7 @@ PIECES: list[tuple[str, float, int]] = [
     ("e", -8.0, NORMAL),
     ("世", -9.0, NORMAL),  # 267
     ("th", -1.5, NORMAL),
-    ("[USER]", 0.0, USER),  # 269
+    ("<tool>", 0.0, USER),  # 269
 ]
 
 CASES = [
@@ -46,7 +46,7 @@ CASES = [
     ("世界", [263, 267, 3 + 0xE7, 3 + 0x95, 3 + 0x8C]),
     ("▁the", [263, 261]),
     ("the\n", [261, 3 + 10]),
-    ("the[USER]the", [261, 269, 261]),
+    ("the<tool>the", [261, 269, 261]),
     ("the</s>the", [261, 2, 261]),
     ("", []),
 ]
@@ -100,7 +100,7 @@ def gguf(**changes: Any) -> dict[str, Any]:
 def test_ids(text: str, ids: list[int]) -> None:
     for tokenizer in (read(model(PLAIN)), Tokenizer.from_gguf(gguf())):
         assert tokenizer.encode(text) == [1, *ids]
-        assert tokenizer.decode(ids) == text.replace("▁", " ") or "</s>" in text or "[USER]" in text
+        assert tokenizer.decode(ids) == text.replace("▁", " ") or "</s>" in text or "<tool>" in text
 
 
 def test_begin_and_end_tokens() -> None:
@@ -114,7 +114,7 @@ def test_begin_and_end_tokens() -> None:
 
 
 def test_control_tokens_in_content_stay_text() -> None:
-    ids = Tokenizer.from_gguf(gguf()).encode("</s>[USER]", special=False)
+    ids = Tokenizer.from_gguf(gguf()).encode("</s><tool>", special=False)
     assert ids == [1, 263, 3 + ord("<"), 3 + ord("/"), 3 + ord("s"), 3 + ord(">"), 269]
 
 
@@ -158,13 +158,13 @@ def test_a_folder_with_added_tokens(tmp_path: Path) -> None:
     added = {
         "1": {"content": "<s>", "special": True},
         "270": {"content": "<|im_end|>", "special": True},
-        "271": {"content": "<tool>", "special": False},
+        "271": {"content": "<call>", "special": False},
     }
     config = {"added_tokens_decoder": added, "eos_token": {"content": "<|im_end|>"}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     found = Tokenizer.from_folder(tmp_path)
-    assert found.encode("the<|im_end|><tool>") == [1, 261, 270, 271]
-    assert found.encode("<|im_end|><tool>", special=False)[-1] == 271
+    assert found.encode("the<|im_end|><call>") == [1, 261, 270, 271]
+    assert found.encode("<|im_end|><call>", special=False)[-1] == 271
     assert (found.eos_ids, found.vocab_size) == ({270}, 272)
 
 
@@ -212,7 +212,7 @@ def test_bad_models_are_refused_in_one_line(data: bytes, message: str) -> None:
         ({"token_type": ["x"] * 270}, "token_type is no array of numbers"),
         ({"token_type": [float("inf")] * 270}, "token_type is no array of numbers"),
         ({"tokens": []}, "0 entries|270 entries for 0 tokens"),
-        ({"eos_token_id": 270}, "name 270 as begin or end token"),
+        ({"eos_token_id": 270}, "eos_token_id is 270, its tokenizer has ids 0 to 269; convert"),
     ],
 )
 def test_bad_metadata_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:

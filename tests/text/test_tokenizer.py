@@ -103,7 +103,10 @@ def test_qwen2_composes_accents(byte_metadata: dict[str, Any]) -> None:
         ({"tokenizer.ggml.tokens": 7}, "tokens is a int; expected an array"),
         ({"tokenizer.ggml.tokens": ["a", "\udcff"]}, "not an array of UTF-8 strings"),
         ({"tokenizer.ggml.bos_token_id": "x"}, "bos_token_id is 'x'; expected a token id"),
-        ({"tokenizer.ggml.eos_token_id": 265}, "name 265 as begin or end token.*0 to 264"),
+        (
+            {"tokenizer.ggml.eos_token_id": 270},
+            "eos_token_id is 270, its tokenizer has ids 0 to 264; convert the model again, or correct",
+        ),
     ],
 )
 def test_bad_metadata_is_refused_in_one_line(
@@ -230,11 +233,14 @@ def test_an_added_token_is_spelled_as_it_is(byte_metadata: dict[str, Any]) -> No
 
 
 def test_an_ordinary_token_with_the_name_of_an_end_is_none(byte_metadata: dict[str, Any]) -> None:
-    byte_metadata["tokenizer.ggml.tokens"][256] = "<|eot_id|>"
+    """Where words may have been merged to it, and the file does not name it: Qwen's vocabulary has `</s>`."""
+    byte_metadata["tokenizer.ggml.tokens"][256] = "</s>"
     byte_metadata["tokenizer.ggml.merges"] = ["1 2", "3 4"]
     assert Tokenizer.from_gguf(byte_metadata).eos_ids == {262}
-    byte_metadata["tokenizer.ggml.token_type"][256] = 3
+    assert not Tokenizer.from_gguf(byte_metadata).is_special(256)
+    byte_metadata["tokenizer.ggml.eos_token_id"] = 256
     assert Tokenizer.from_gguf(byte_metadata).eos_ids == {256, 262}
+    assert Tokenizer.from_gguf(byte_metadata).is_special(256)
 
 
 def test_harmony_ends_an_answer_by_its_last_message(byte_metadata: dict[str, Any]) -> None:
