@@ -10,6 +10,9 @@ ENVIRONMENT = CLONE / ".venv"
 
 
 def main() -> int:
+    from dllama_py.cluster.streams import open_closed_streams
+
+    open_closed_streams()
     python = ENVIRONMENT / "bin" / "python"
     if Path(sys.prefix) != ENVIRONMENT and python.exists():
         os.execv(python, [str(python), __file__, *sys.argv[1:]])

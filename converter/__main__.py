@@ -3,6 +3,7 @@
 import sys
 
 from dllama_py import cli
+from dllama_py.cluster.streams import open_closed_streams
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -11,4 +12,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    open_closed_streams()
     sys.exit(main())

@@ -10,9 +10,11 @@ import sys
 
 def main() -> None:
     """Console script `dllama` and `python -m dllama_py`; ends the process with the program's exit code."""
+    from dllama_py.cluster.streams import open_closed_streams
     from dllama_py.cluster.watcher import is_wanted, watch
     from dllama_py.transport.environment import launched_rank
 
+    open_closed_streams()
     if is_wanted():
         sys.exit(watch())
 

@@ -1,9 +1,10 @@
 """Who a chat talks to: a terminal, plain lines, or a program that shows the conversation.
 
 With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, or
-`{"cancel": true}`, which stops the answer; the end of input ends the chat once all lines are answered. Lines of
-standard output: `{"text": TEXT, "thought": BOOL}`, more of the answer; `{"note": TEXT}`, a line beside it;
-`{"waiting": true}`, the next line is awaited; before the first of these, how far loading is (`progress_lines.py`).
+`{"cancel": true}`, which stops the answer; the end of input ends the chat once all lines are answered. A field of
+another type is refused with a note. Lines of standard output: `{"text": TEXT, "thought": BOOL}`, more of the answer;
+`{"note": TEXT}`, a line beside it; `{"waiting": true}`, the next line is awaited; before the first of these, how far
+loading is (`progress_lines.py`).
 """
 
 import io
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 from dllama_py.cli.running import say
@@ -97,14 +99,19 @@ class JsonLines:
 
     def __init__(self, lines: TextIO, out: TextIO) -> None:
         self._out = out
-        self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._typed: queue.SimpleQueue[str | _Refused | None] = queue.SimpleQueue()
         self._n_typed = self._n_cancelled = self._n_asked = 0  # lines: heard, those before the last cancel, given
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
     def ask(self) -> str | None:
         self._tell(waiting=True)
         self._n_asked += 1
-        return self._typed.get()
+        while isinstance(line := self._typed.get(), _Refused):
+            self.say(f"error: {line.reason}")
+            if line.is_line:
+                self._tell(waiting=True)
+                self._n_asked += 1
+        return line
 
     def show(self, text: str, thought: bool) -> None:
         self._tell(text=text, thought=thought)
@@ -132,11 +139,35 @@ class JsonLines:
             self._typed.put(None)
 
     def _hear(self, message: Mapping[str, object]) -> None:
-        if "line" in message:
-            self._n_typed += 1
+        refused = _refused(message)
+        self._n_typed += refused.is_line if refused else "line" in message
+        if refused:
+            self._typed.put(refused)
+        elif "line" in message:
             self._typed.put(str(message["line"]))
-        elif "cancel" in message:
+        elif message["cancel"]:
             self._n_cancelled = self._n_typed
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A message that means nothing, and whether it stood for a line: then the program waits for what comes of it."""
+
+    reason: str
+    is_line: bool = False
+
+
+def _refused(message: Mapping[str, object]) -> _Refused | None:
+    """None for a message that can be meant; it has a line or a cancel, and fields that are not known are nobody's."""
+    if "line" in message and "cancel" in message:
+        return _Refused("line and cancel in one message; send them one after the other", is_line=True)
+    if "line" in message:
+        line = message["line"]
+        return None if isinstance(line, str) else _Refused(f"line is {json.dumps(line)}; expected a text", is_line=True)
+    if "cancel" in message:
+        cancel = message["cancel"]
+        return None if isinstance(cancel, bool) else _Refused(f"cancel is {json.dumps(cancel)}; expected true or false")
+    return _Refused(f"a message with {', '.join(map(json.dumps, message)) or 'no field'}; expected line or cancel")
 
 
 def _lines_in() -> TextIO:

@@ -162,6 +162,41 @@ def test_a_cancel_is_for_the_lines_before_it() -> None:
         assert face.ask() is None
 
 
+@pytest.mark.parametrize(
+    ("message", "reason", "waits"),
+    [
+        ('{"line": null}', "line is null; expected a text", True),
+        ('{"line": ["a", "b"]}', 'line is ["a", "b"]; expected a text', True),
+        ('{"line": 5}', "line is 5; expected a text", True),
+        ('{"line": "a", "cancel": true}', "line and cancel in one message; send them one after the other", True),
+        ('{"cancel": null}', "cancel is null; expected true or false", False),
+        ('{"cancel": "no"}', 'cancel is "no"; expected true or false', False),
+        ('{"cancel": 1}', "cancel is 1; expected true or false", False),
+        ('{"text": "a"}', 'a message with "text"; expected line or cancel', False),
+        ("{}", "a message with no field; expected line or cancel", False),
+    ],
+)
+def test_a_message_that_means_nothing_is_refused_with_a_note(message: str, reason: str, waits: bool) -> None:
+    """And the chat goes on; who sent a line is told that the next one is awaited."""
+    out = io.StringIO()
+    face = JsonLines(io.StringIO(message + '\n{"line": "Hi"}\n'), out)
+    assert face.ask() == "Hi"
+    with face.answering() as is_cancelled:
+        assert not is_cancelled()
+    told = [{"waiting": True}, {"note": f"error: {reason}"}, *([{"waiting": True}] if waits else [])]
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == told
+
+
+def test_a_cancel_that_is_false_cancels_nothing() -> None:
+    out = io.StringIO()
+    face = JsonLines(io.StringIO('{"line": "Hi"}\n{"cancel": false}\n{"line": "Ho"}\n'), out)
+    for line in ("Hi", "Ho"):
+        assert face.ask() == line
+        with face.answering() as is_cancelled:
+            assert not is_cancelled()
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [{"waiting": True}] * 2
+
+
 def test_a_line_that_is_nested_without_end_is_a_line() -> None:
     face = JsonLines(io.StringIO("[" * 100_000 + "\nb\n"), io.StringIO())
     assert [len(face.ask() or ""), face.ask(), face.ask()] == [100_000, "b", None]

@@ -1,6 +1,7 @@
 # python -m pytest tests/cli/test_main.py
 """What the program does about streams, machines and command lines, whatever the mode: one line, never a traceback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -104,3 +105,38 @@ def test_a_user_whom_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.splitlines() == [
         "error: ~nobody-of-that-name/tiny.gguf: the system knows no such user; give the whole path"
     ]
+
+
+@pytest.mark.parametrize("program", [PROGRAM, [sys.executable, "launch.py"], [sys.executable, "-m", "converter"]])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code(program: list[str], closed: str) -> None:
+    """They say less, and nothing in another place."""
+    for arguments, code in ((["--help"], 0), (["--no-such-option"], 2)):
+        command = ["sh", "-c", f'exec "$@" {closed}', "sh", *program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout != "") == (code, code == 0 and ">&-" not in closed.replace("2>&-", ""))
+        assert done.stderr.count("\n") == (code == 2 and "2>&-" not in closed)
+
+
+def test_an_answer_needs_no_standard_error(tmp_path: Path) -> None:
+    """Alone and as two ranks."""
+    arguments = [
+        "inference",
+        "--model",
+        tiny_gguf(tmp_path / "a.gguf"),
+        "--ids=1,2",
+        "--steps=2",
+        "--nthreads=1",
+        "--json",
+    ]
+    mpirun = [Path(sys.executable).with_name("mpirun"), "-np", "2"]
+    outputs = []
+    for launcher in ([], mpirun):
+        command = [*launcher, "sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        outputs.append(json.loads(done.stdout)["ids"])
+    assert outputs[0] == outputs[1] != []
+    refused = [*mpirun, "sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM, "inference", "--model=/none"]
+    done = subprocess.run(refused, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
