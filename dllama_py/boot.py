@@ -15,7 +15,7 @@ import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
-from dllama_py.description import model_lines, slice_lines, warning_lines
+from dllama_py.description import model_lines, same_name_lines, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.soundness import refuse_broken
@@ -31,6 +31,7 @@ from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
+from dllama_py.transport.hosts import Host, sharing
 from dllama_py.transport.metered import MeteredComm
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ FACTS_BYTES = 1024  # of a rank's facts as JSON, a host name of up to 253 letter
 class RankFacts:
     """What one rank reports once it is ready."""
 
-    host: str
+    host: Host
     n_threads: int
     bytes_per_token: int
     compile_s: float
@@ -111,8 +112,10 @@ def open_engine(
     if comm.rank:
         watch = replace(watch, on_progress=unwatched)
     with agreed(comm):
-        threads = choose_threads(settings.n_threads, comm.hosts.count(comm.hosts[comm.rank]))
-        opened = _opened(settings, comm.hosts, open_model, check) if comm.rank == 0 else _Opened()
+        threads = choose_threads(settings.n_threads, *sharing(comm.hosts, comm.rank))
+        opened = (
+            _opened(settings, [host.name for host in comm.hosts], open_model, check) if comm.rank == 0 else _Opened()
+        )
     settled = _settle(settings, comm, opened, threads, say, watch)
     if settled.orders.plan_only:
         yield None
@@ -171,7 +174,7 @@ def _settle(
     orders, checkpoint = _share(opened.orders, comm), opened.checkpoint
     facts = [NodeFacts(**fact) for fact in _gather(_node_facts(comm, threads), comm)]
     if checkpoint is not None:
-        for line in (*model_lines(checkpoint, orders), *warning_lines(facts)):
+        for line in (*model_lines(checkpoint, orders), *same_name_lines(comm.hosts), *warning_lines(facts)):
             say(line)
     root = _root(checkpoint, settings, facts, watch)
     orders, plan = _plan_stages(orders, comm, threads.n_threads, watch.on_progress, root)
@@ -239,7 +242,8 @@ def _share(orders: Orders | None, comm: Comm) -> Orders:
 
 def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
     free = free_memory()
-    return NodeFacts(comm.hosts[comm.rank], threads.n_threads, free.host_bytes, free.process_bytes, threads.warning)
+    host, limits = comm.hosts[comm.rank], (free.host_bytes, free.process_bytes, free.container_bytes)
+    return NodeFacts(host, threads.n_threads, *limits, threads.warning)
 
 
 def _plan_memory(
@@ -256,4 +260,5 @@ def _gather(facts: NodeFacts | RankFacts, comm: Comm) -> list[dict[str, Any]]:
     own = np.frombuffer(text.ljust(FACTS_BYTES), np.uint8)
     parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
     comm.gather(own, parts)
-    return [json.loads(part.tobytes()) for part in parts or []]
+    told = [json.loads(part.tobytes()) for part in parts or []]
+    return [of_rank | {"host": host} for of_rank, host in zip(told, comm.hosts, strict=False)]

@@ -7,6 +7,7 @@ from dllama_py.formats.tensors import tensor_specs
 from dllama_py.memory_plan import NodeFacts
 from dllama_py.orders import Orders
 from dllama_py.sharding.plan import Shard
+from dllama_py.transport.hosts import Host
 
 
 def model_lines(checkpoint: Checkpoint, orders: Orders) -> Iterator[str]:
@@ -45,6 +46,18 @@ def warning_lines(facts: Sequence[NodeFacts]) -> Iterator[str]:
     for rank, node in enumerate(facts):
         if node.warning:
             yield f"warning: rank {rank} on {node.host}: {node.warning}"
+
+
+def same_name_lines(hosts: Sequence[Host]) -> Iterator[str]:
+    """One for each name that several machines have."""
+    machines = {host: rank for rank, host in reversed(list(enumerate(hosts)))}
+    for name in dict.fromkeys(host.name.partition(" ")[0] for host in machines):
+        alike = {rank: host for host, rank in machines.items() if host.name.partition(" ")[0] == name}
+        if len(alike) > 1:
+            where = ", ".join(f"rank {rank} on {host}" for rank, host in sorted(alike.items()))
+            copied = len({host.machine_id for host in alike.values()}) < len(alike)
+            also = ", and machine ids are equal, as on copied cards" if copied else ""
+            yield f"{len(alike)} machines are called {name}: {where}{also}; sudo hostnamectl hostname NAME names one"
 
 
 def _span(part: range) -> str:

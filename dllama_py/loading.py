@@ -32,6 +32,7 @@ from dllama_py.sharding.weights import Weights
 from dllama_py.transport.boxes import add_boxes
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.failure import agreed
+from dllama_py.transport.hosts import Host
 from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.readiness import wait_for_kernels
 
@@ -129,7 +130,7 @@ def _fill(
     distribute(checkpoint, world, served, weights, orders.kinds, on_progress)
 
 
-def _reserve(orders: Orders, rank: int, shard: Shard, host: str, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
+def _reserve(orders: Orders, rank: int, shard: Shard, host: Host, n_threads: int) -> tuple[Weights, Buffers, KvCache]:
     """All memory that grows with the model, before anything is sent. UsageError if it is not to be had."""
     config = orders.config
     try:

@@ -1,6 +1,6 @@
 """Whether a model fits its nodes, said before a weight is read: what each needs, what it has, what would fit."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,20 +12,30 @@ from dllama_py.model.memory import RankMemory, StepSize, rank_memories
 from dllama_py.orders import Orders
 from dllama_py.sharding.grid import even_split, grid_shards
 from dllama_py.sharding.plan import Shard, rank_counts
+from dllama_py.transport.hosts import Host
+
+Budget = tuple[str | int, ...]  # of memory: what tells it from others
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a rank tells of its host. Free bytes, None where unknown: of the host, and of the process alone.
+    """What a rank tells of its host. Free bytes, None where unknown: of the host, of the process alone, and of the
+    container.
 
     `warning`: what else its user should know.
     """
 
-    host: str
+    host: Host
     n_threads: int
     host_bytes: int | None
     process_bytes: int | None
+    container_bytes: int | None = None
     warning: str = ""
+
+    def budgets(self, rank: int) -> dict[Budget, int | None]:
+        """Free bytes by what shares them: the ranks of a host, those of a container, the rank alone."""
+        place = self.host.id, self.host.container
+        return {place[:1]: self.host_bytes, place: self.container_bytes, (rank,): self.process_bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class NodePlan:
     """What one node needs, and what it has: of a host's free memory the part that is left for this rank."""
 
     rank: int
-    host: str
+    host: Host
     needs: RankMemory
     free_bytes: int | None
 
@@ -62,7 +72,7 @@ def plan_memory(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | None
 
     needs = _needs(orders, facts, orders.context, draft)
     nodes = tuple(
-        NodePlan(rank, node.host, need, _free_share(rank, facts))
+        NodePlan(rank, node.host, need, free_share(rank, facts))
         for rank, (node, need) in enumerate(zip(facts, needs, strict=True))
     )
     return MemoryPlan(nodes, orders.context, _longest(fits, orders.config.context_length), draft)
@@ -70,17 +80,15 @@ def plan_memory(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | None
 
 def refuse_what_does_not_fit(plan: MemoryPlan, orders: Orders, facts: Sequence[NodeFacts], from_folder: bool) -> None:
     """UsageError names the first node that has too little, and what would fit. `from_folder`: --weights is a choice."""
-    lacking = _lacking([node.needs for node in plan.nodes], facts)
-    if lacking is None:
+    lack = _lacking([node.needs for node in plan.nodes], facts)
+    if lack is None:
         return
-    node, ways = plan.nodes[lacking], _ways_out(plan, orders, facts, from_folder)
-    hosts = [other.needs.total_bytes for other in plan.nodes if other.host == node.host]
-    together = f", {_gb(sum(hosts))} with the other ranks there" if len(hosts) > 1 else ""
-    limit = facts[lacking].process_bytes
-    free = min(known for known in (limit, facts[lacking].host_bytes) if known is not None)
+    node, ways = plan.nodes[lack.rank], _ways_out(plan, orders, facts, from_folder)
+    own_bytes = node.needs.total_bytes
+    together = f", {_gb(lack.needed_bytes)} with the other ranks there" if lack.needed_bytes > own_bytes else ""
     raise UsageError(
-        f"rank {node.rank} on {node.host} needs {_gb(node.needs.total_bytes)} of memory{together}, "
-        f"{_gb(free)} are free; {ways}"
+        f"rank {node.rank} on {node.host} needs {_gb(own_bytes)} of memory{together}, "
+        f"{_gb(lack.free_bytes)} are free; {ways}"
     )
 
 
@@ -98,24 +106,37 @@ def _shards(orders: Orders, n_ranks: int) -> list[Shard]:
     return grid_shards(orders.config, orders.grid(n_ranks), orders.replicate_kv)
 
 
-def _lacking(needs: Sequence[RankMemory], facts: Sequence[NodeFacts]) -> int | None:
-    """The first rank that has too little, alone or with the other ranks of its host; None if all have enough."""
-    totals: dict[str, int] = defaultdict(int)
-    for need, node in zip(needs, facts, strict=True):
-        totals[node.host] += need.total_bytes
-    for rank, (need, node) in enumerate(zip(needs, facts, strict=True)):
-        if node.process_bytes is not None and need.total_bytes > node.process_bytes:
-            return rank
-        if node.host_bytes is not None and totals[node.host] > node.host_bytes:
-            return rank
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """Of a rank: what it needs, alone or with others, and what they all may have."""
+
+    rank: int
+    needed_bytes: int
+    free_bytes: int
+
+
+def _lacking(needs: Sequence[RankMemory], facts: Sequence[NodeFacts]) -> _Lack | None:
+    """Of the first rank that has too little, where it is furthest from enough; None if all have enough."""
+    budgets = [node.budgets(rank) for rank, node in enumerate(facts)]
+    totals: Counter[Budget] = Counter()
+    for need, of_rank in zip(needs, budgets, strict=True):
+        totals.update(dict.fromkeys(of_rank, need.total_bytes))
+    for rank, of_rank in enumerate(budgets):
+        lacks = [
+            _Lack(rank, totals[budget], free)
+            for budget, free in of_rank.items()
+            if free is not None and totals[budget] > free
+        ]
+        if lacks:
+            return min(lacks, key=lambda lack: lack.free_bytes - lack.needed_bytes)
     return None
 
 
-def _free_share(rank: int, facts: Sequence[NodeFacts]) -> int | None:
-    node = facts[rank]
-    n_ranks = sum(other.host == node.host for other in facts)
-    shares = [node.process_bytes, None if node.host_bytes is None else node.host_bytes // n_ranks]
-    return min((share for share in shares if share is not None), default=None)
+def free_share(rank: int, facts: Sequence[NodeFacts]) -> int | None:
+    """What a rank may take: an even share of what there is for all ranks there; None where nobody knows."""
+    shared = Counter(budget for number, node in enumerate(facts) for budget in node.budgets(number))
+    own = facts[rank].budgets(rank).items()
+    return min((free // shared[budget] for budget, free in own if free is not None), default=None)
 
 
 def _longest(fits: Callable[[int], bool], most: int) -> int:
@@ -154,10 +175,11 @@ def _all_q40(orders: Orders) -> dict[str, FloatType]:
 
 def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | None) -> int | None:
     """The fewest nodes, each on a host like the smallest of these, that can hold the model; None if none can."""
-    smallest = min((node.host_bytes for node in facts if node.host_bytes is not None), default=0)
+    limits = (free for node in facts for free in (node.host_bytes, node.container_bytes) if free is not None)
+    smallest = min(limits, default=0)
     n_hosts = len({node.host for node in facts})
     for n_ranks, wider in _wider(orders):
-        nodes = [NodeFacts(str(rank), facts[0].n_threads, smallest, None) for rank in range(n_ranks)]
+        nodes = [NodeFacts(Host.named(str(rank)), facts[0].n_threads, smallest, None) for rank in range(n_ranks)]
         if n_ranks > n_hosts and _lacking(_needs(wider, nodes, orders.context, draft), nodes) is None:
             return n_ranks
     return None

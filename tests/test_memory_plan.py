@@ -1,6 +1,7 @@
 # python -m pytest tests/test_memory_plan.py
 """The plan before loading: who has too little, how far the context could grow, and what would fit."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.memory_plan import NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
 from dllama_py.sharding.kinds import tensor_kinds
+from dllama_py.transport.hosts import Host, told_apart
 from tests.checkpoints import tiny_model_file
 
 GB = 1_000_000_000
@@ -27,7 +29,7 @@ def orders(shape: str = "llama3_1_8b_instruct", weights: FloatType = FloatType.Q
 
 
 def hosts(*free_bytes: int | None) -> list[NodeFacts]:
-    return [NodeFacts(f"host{rank}", 4, free, None) for rank, free in enumerate(free_bytes)]
+    return [NodeFacts(Host.named(f"host{rank}"), 4, free, None) for rank, free in enumerate(free_bytes)]
 
 
 def refusal(wish: Orders, facts: list[NodeFacts], from_folder: bool = False) -> str:
@@ -43,7 +45,7 @@ def test_what_fits_is_let_through() -> None:
     facts = hosts(8 * GB, 8 * GB)
     plan = plan_memory(orders(), facts)
     refuse_what_does_not_fit(plan, orders(), facts, False)
-    assert plan.fits and [node.host for node in plan.nodes] == ["host0", "host1"]
+    assert plan.fits and [node.host.name for node in plan.nodes] == ["host0", "host1"]
     needs = plan.nodes[0].needs
     assert needs.cache_bytes == 32 * 4096 * 4 * 128 * 2 * 2  # layers, positions, half the heads, f16, keys and values
     assert 2.0 * GB < needs.weights_bytes < 2.2 * GB
@@ -84,13 +86,34 @@ def test_nothing_that_would_fit() -> None:
 
 
 def test_ranks_of_one_host_share_its_memory() -> None:
-    facts = [NodeFacts("only", 1, 5 * GB, None)] * 2
+    facts = [NodeFacts(Host.named("only"), 1, 5 * GB, None)] * 2
     assert plan_memory(orders(), facts).nodes[1].free_bytes == 2.5 * GB
     assert "2.62 GB of memory, 5.23 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), facts)
 
 
+def test_machines_of_one_name_do_not_share_memory() -> None:
+    pis = told_apart([Host(boot, "raspberrypi") for boot in ("b1", "b2")])
+    facts = [NodeFacts(pi, 4, 3 * GB, None) for pi in pis]
+    plan = plan_memory(orders(), facts)
+    assert plan.fits and [node.free_bytes for node in plan.nodes] == [3 * GB] * 2
+    assert refusal(orders(), [facts[0], replace(facts[1], host_bytes=2 * GB)]).startswith("rank 1 on raspberrypi (2) ")
+
+
+def test_containers_share_the_memory_of_their_kernel_within_their_limits() -> None:
+    boxes = [Host("boot", f"box{rank}", container=f"m{rank}") for rank in range(2)]
+    facts = [NodeFacts(box, 4, 6 * GB, None, 3 * GB) for box in boxes]
+    assert plan_memory(orders(), facts).fits  # 2.6 GB each
+    assert [node.free_bytes for node in plan_memory(orders(), facts).nodes] == [3 * GB] * 2
+    crowded = [replace(node, host_bytes=5 * GB) for node in facts]
+    assert "2.62 GB of memory, 5.23 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), crowded)
+    narrow = [facts[0], replace(facts[1], container_bytes=GB)]
+    assert refusal(orders(), narrow).startswith("rank 1 on box1 needs 2.62 GB of memory, 1.00 GB are free; ")
+    together = [replace(node, host=boxes[0], container_bytes=4 * GB) for node in facts]
+    assert "5.23 GB with the other ranks there, 4.00 GB are free; " in refusal(orders(), together)
+
+
 def test_a_limit_of_one_process() -> None:
-    facts = [NodeFacts("a", 1, 50 * GB, None), NodeFacts("a", 1, 50 * GB, 1 * GB)]
+    facts = [NodeFacts(Host.named("a"), 1, 50 * GB, None), NodeFacts(Host.named("a"), 1, 50 * GB, 1 * GB)]
     assert refusal(orders(), facts).startswith("rank 1 on a needs ")
 
 
@@ -109,7 +132,7 @@ def test_a_rank_with_too_little_is_refused_before_a_weight_is_read(tmp_path: Pat
     assert (done.returncode, done.stdout) == (2, "")
     assert "memory       " in done.stderr and "rank 1 on " in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: rank 1 on ")
-    assert "needs 0.20 GB of memory, 0.40 GB with the other ranks there, 0." in done.stderr.splitlines()[-1]
+    assert re.search(r"needs 0\.20 GB of memory, 0\.\d\d GB are free", done.stderr.splitlines()[-1])
 
 
 def test_a_model_that_guesses_counts_at_the_root() -> None:

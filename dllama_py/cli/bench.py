@@ -32,6 +32,7 @@ from dllama_py.orders import Orders
 from dllama_py.profiling.sensors import SensorLog
 from dllama_py.settings import WEIGHT_TYPES
 from dllama_py.transport.comm import Comm
+from dllama_py.transport.hosts import sharing
 from dllama_py.transport.world import joined_world
 
 EPILOG = """examples:
@@ -141,7 +142,7 @@ def _endure(comm: Comm, arguments: argparse.Namespace) -> None:
     log.stop()
     sensors = gather_sensors(comm, log, endurance)
     if endurance is not None:
-        tell(endurance, sensors, comm.hosts, arguments.json)
+        tell(endurance, sensors, [host.name for host in comm.hosts], arguments.json)
 
 
 def _measure_once(comm: Comm, arguments: argparse.Namespace) -> None:
@@ -221,7 +222,7 @@ def _kernel_macs_per_s(comm: Comm, kind: FloatType, n_threads: int | None) -> fl
     kinds = list(FloatType)
     word = np.array([kinds.index(kind)], np.int64)
     comm.broadcast_idle(word)
-    threads = choose_threads(n_threads, comm.hosts.count(comm.hosts[comm.rank])).n_threads
+    threads = choose_threads(n_threads, *sharing(comm.hosts, comm.rank)).n_threads
     every = np.zeros((comm.size, 1))
     comm.gather(np.array([bare_macs_per_s(kinds[word[0]], threads)]), list(every) if comm.rank == 0 else None)
     return float(every.sum())

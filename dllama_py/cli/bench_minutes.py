@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ def gather_sensors(comm: Comm, log: SensorLog, endurance: Endurance | None) -> l
     return [[None if np.isnan(value) else float(value) for value in row] for row in every]
 
 
-def tell(endurance: Endurance, sensors: list[list[float | None]], hosts: tuple[str, ...], as_json: bool) -> None:
+def tell(endurance: Endurance, sensors: list[list[float | None]], hosts: Sequence[str], as_json: bool) -> None:
     """First against last."""
     first, last = endurance.rates
     change = last / first - 1 if first else 0.0

@@ -87,7 +87,7 @@ def _plan(arguments: argparse.Namespace, n_nodes: int) -> Plan:
     )
     if arguments.plan:
         saved = plan_file.read(arguments.plan)
-        plan_file.check(saved, arguments.plan, config, kinds, [node.facts.host for node in nodes])
+        plan_file.check(saved, arguments.plan, config, kinds, [node.facts.host.name for node in nodes])
         wishes = replace(wishes, split=",".join(map(str, saved.counts)), width=len(saved.stages[0].ranks))
     links = assumed_links(n_nodes, arguments.link * 1e6)
     return replace(decide(wishes, config, kinds, nodes, links), is_measured=False)
@@ -116,7 +116,7 @@ def _node_count(arguments: argparse.Namespace) -> int:
 
 
 def _nodes(arguments: argparse.Namespace, count: int) -> list[Node]:
-    memory = free_memory().host_bytes if arguments.node_memory is None else arguments.node_memory
+    memory = free_memory().shared_bytes if arguments.node_memory is None else arguments.node_memory
     return [assumed_node(rank, memory, arguments.node_speed * 1e9, ASSUMED_THREADS) for rank in range(count)]
 
 

@@ -31,8 +31,9 @@ class ThreadChoice:
     warning: str = ""
 
 
-def choose_threads(wanted: int | None, ranks_on_host: int) -> ThreadChoice:
-    """`wanted` (--nthreads) if given, else the usable cores divided among the ranks, at least 1.
+def choose_threads(wanted: int | None, ranks_on_host: int, ranks_in_container: int | None = None) -> ThreadChoice:
+    """`wanted` (--nthreads) if given, else the usable cores divided among the ranks of the container, but no more than
+    all cores divided among those of the host; at least 1. `ranks_in_container`: all of the host if not given.
 
     A binding that the launcher made by itself is undone first, unless the wanted threads fit it. UsageError for a
     number that no host can have, which would take minutes to start.
@@ -45,8 +46,11 @@ def choose_threads(wanted: int | None, ranks_on_host: int) -> ThreadChoice:
         how = "as asked for" if wanted <= n_cpus else f"as asked for, on only {n_cpus} CPUs"
         return ThreadChoice(wanted, how, warning)
     cores, how = usable_cores(SYSTEM)
-    shared = f", shared by {ranks_on_host} ranks on this host" if ranks_on_host > 1 else ""
-    return ThreadChoice(max(cores // ranks_on_host, 1), how + shared, warning)
+    n_threads, shared = cores // (ranks_in_container or ranks_on_host), ""
+    if ranks_on_host > 1:
+        shared = f", shared by {ranks_on_host} ranks on this host"
+        n_threads = min(n_threads, max(all_cores(SYSTEM), cores) // ranks_on_host)
+    return ThreadChoice(max(n_threads, 1), how + shared, warning)
 
 
 def _loosen_binding(wanted: int | None) -> str:
@@ -94,6 +98,12 @@ def usable_cores(system: Path) -> tuple[int, str]:
     if quota is not None and quota < len(cores):
         return max(int(quota), 1), f"a container limit of {quota:g} CPUs"
     return len(cores), ", ".join(notes)
+
+
+def all_cores(system: Path) -> int:
+    """Physical performance cores of the machine, also those that this process may not use; 0 if it does not say."""
+    online = system_text(system / "system/cpu/online")
+    return len({_core_of(system, cpu) for cpu in _performance_cpus(system, _parse_list(online))}) if online else 0
 
 
 def _allowed_cpus() -> set[int]:

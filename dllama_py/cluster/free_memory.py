@@ -13,17 +13,24 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Bytes; None where the system does not say. `host_bytes` is shared with all ranks of the host."""
+    """Bytes; None where the system does not say. All ranks of a machine share `host_bytes`, those in one container
+    `container_bytes`, the limits of its control groups."""
 
     host_bytes: int | None
+    container_bytes: int | None
     process_bytes: int | None
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """What this process could have if it were the only one."""
+        known = [free for free in (self.host_bytes, self.container_bytes) if free is not None]
+        return min(known, default=None)
 
 
 def free_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> FreeMemory:
     """What is free now; what the kernel keeps only to avoid reading it again counts as free."""
-    limits = [_host_bytes(proc), *_cgroup_bytes(proc, cgroups)]
-    known = [limit for limit in limits if limit is not None]
-    return FreeMemory(min(known, default=None), _address_space_bytes(proc))
+    of_container = min(_cgroup_bytes(proc, cgroups), default=None)
+    return FreeMemory(_host_bytes(proc), of_container, _address_space_bytes(proc))
 
 
 def _host_bytes(proc: Path) -> int | None:

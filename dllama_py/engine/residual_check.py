@@ -25,7 +25,7 @@ class ResidualCheck:
         self._model = model
         self._comm = comm
         self._mail = mail
-        self._hosts = dict(enumerate(comm.hosts, leader))
+        self._hosts = dict(enumerate((host.name for host in comm.hosts), leader))
         self._kept: list[tuple[Hashes, Hashes]] | None = None
 
     def keep(self) -> None:

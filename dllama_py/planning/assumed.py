@@ -5,6 +5,7 @@ from dllama_py.cost_model import Link
 from dllama_py.memory_plan import NodeFacts
 from dllama_py.planning.speeds import KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links, Node
+from dllama_py.transport.hosts import Host
 
 MACS_PER_BYTE = 6  # a desktop of four cores: 20 GB/s and 120 GMAC/s
 LATENCY_S = 150e-6  # of a message through a switch
@@ -15,7 +16,7 @@ LAYER_S, ROW_LAYER_S, STEP_S = 50e-6, 20e-6, 0.2e-3
 def assumed_node(rank: int, free_bytes: int | None, bytes_per_s: float, n_threads: int) -> Node:
     """A rank on a host of its own that reads weights of every type at this rate."""
     speed = KindSpeed(bytes_per_s, MACS_PER_BYTE * bytes_per_s)
-    facts = NodeFacts(f"node{rank}", n_threads, free_bytes, None)
+    facts = NodeFacts(Host.named(f"node{rank}"), n_threads, free_bytes, None)
     return Node(facts, RankSpeed(dict.fromkeys(FloatType, speed), LAYER_S, ROW_LAYER_S, STEP_S))
 
 

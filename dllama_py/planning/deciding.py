@@ -111,7 +111,7 @@ def _stages(case: Case, counts: tuple[int, ...], chunk_rows: int) -> tuple[Stage
 
 def _stage(case: Case, number: int, layers: range, chunk_rows: int, slower: float) -> StagePlan:
     ranks = tuple(case.ranks(number))
-    hosts = tuple(case.nodes[rank].facts.host for rank in ranks)
+    hosts = tuple(case.nodes[rank].facts.host.name for rank in ranks)
     if not layers:
         return StagePlan(number, ranks, hosts, layers, 0, 0, 0, _known(free_bytes(case.nodes, ranks[0])), 0.0, 0.0)
     place = layers.start, layers.stop

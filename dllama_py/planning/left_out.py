@@ -64,5 +64,5 @@ def _layer_s(times: StageTimes, stage: int) -> float:
 
 def _called(case: Case, stage: int) -> str:
     ranks = case.ranks(stage)
-    hosts = ", ".join(dict.fromkeys(case.nodes[rank].facts.host for rank in ranks))
+    hosts = ", ".join(dict.fromkeys(case.nodes[rank].facts.host.name for rank in ranks))
     return f"rank {ranks.start} on {hosts}" if len(ranks) == 1 else f"ranks {ranks.start} to {ranks[-1]} on {hosts}"

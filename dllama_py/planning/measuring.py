@@ -21,6 +21,7 @@ from dllama_py.planning.speeds import FEW_ROWS, PROBE_ROWS, KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links
 from dllama_py.progress import Progress
 from dllama_py.transport.comm import Comm
+from dllama_py.transport.hosts import Host
 from dllama_py.transport.link import measure_pairs
 from dllama_py.transport.readiness import wait_for_kernels
 
@@ -57,14 +58,14 @@ def measure(comm: Comm, subject: Subject, n_stages: int, team: Team, on_progress
     return Measured(joined(_gathered(comm, _as_json(speed, busy)), first if comm.rank == 0 else ()), links)
 
 
-def alike(hosts: Sequence[str], n_threads: Sequence[int], n_stages: int) -> list[int]:
+def alike(hosts: Sequence[Host], n_threads: Sequence[int], n_stages: int) -> list[int]:
     """Of every rank: the one in the same place of the first stage on such hosts with so many threads."""
     width = len(hosts) // n_stages
     stages = [tuple(zip(hosts, n_threads, strict=True))[start : start + width] for start in range(0, len(hosts), width)]
     return [stages.index(stages[rank // width]) * width + rank % width for rank in range(len(hosts))]
 
 
-def turns_of(hosts: Sequence[str], n_stages: int, first: Sequence[int]) -> list[int]:
+def turns_of(hosts: Sequence[Host], n_stages: int, first: Sequence[int]) -> list[int]:
     """Of every rank: those of a stage measure at once, the stages on one host that are not alike (`first`) one after
     the other."""
     width = len(hosts) // n_stages

@@ -1,8 +1,10 @@
 """Whether stages have the memory for their layers, and what to say if not: which layers, which rank, how many bytes."""
 
-from collections import defaultdict
+import math
+from collections import Counter
 
 from dllama_py.errors import UsageError
+from dllama_py.memory_plan import Budget
 from dllama_py.planning.paths import ranges
 from dllama_py.planning.pricing import Case
 from dllama_py.planning.wishes import free_bytes
@@ -13,15 +15,15 @@ WAYS_OUT = "what helps: a smaller --max-seq-len, another machine, or a smaller m
 
 def refuse_too_large(case: Case, counts: tuple[int, ...]) -> None:
     """UsageError where a rank, or all of a host together, would need more than there is."""
-    of_host: dict[str, float] = defaultdict(float)
+    taken: Counter[Budget] = Counter()
     for stage, layers in ranges(counts):
         for rank in case.ranks(stage):
             needs = float(case.needs_bytes(rank)[layers.start, layers.stop])
             facts = case.nodes[rank].facts
-            of_host[facts.host] += needs
-            free = facts.process_bytes if facts.process_bytes is not None else float("inf")
-            if facts.host_bytes is not None:
-                free = min(free, facts.host_bytes - of_host[facts.host] + needs)
+            budgets = facts.budgets(rank)
+            left = [known - taken[budget] for budget, known in budgets.items() if known is not None]
+            free = float(min(left, default=math.inf))
+            taken.update(dict.fromkeys(budgets, math.ceil(needs)))
             if needs > free:
                 raise UsageError(
                     f"stage {stage}: {spoken(layers)} need {size(int(needs))} of memory on rank {rank} on {facts.host} "
@@ -35,7 +37,7 @@ def too_large(case: Case) -> UsageError:
     at, n_layers, held = 0, case.config.n_layers, []
     for stage in range(case.n_stages):
         stop = min(_reach(case, rank, at, free_bytes(case.nodes, rank)) for rank in case.ranks(stage))
-        hosts = ", ".join(dict.fromkeys(case.nodes[rank].facts.host for rank in case.ranks(stage)))
+        hosts = ", ".join(dict.fromkeys(case.nodes[rank].facts.host.name for rank in case.ranks(stage)))
         held.append(f"stage {stage} on {hosts} {spoken(range(at, stop)) if stop > at else 'none'}")
         at = stop
     left = range(at, n_layers)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dllama_py.cost_model import Link
-from dllama_py.memory_plan import NodeFacts
+from dllama_py.memory_plan import NodeFacts, free_share
 from dllama_py.planning.plan import Plan
 from dllama_py.planning.speeds import RankSpeed
 from dllama_py.planning.splits import AUTO
@@ -52,7 +52,5 @@ Links = Sequence[Sequence[Link]]  # [rank][other rank]
 
 def free_bytes(nodes: Sequence[Node], rank: int) -> float:
     """What a rank may take: an even share of what its host has for all ranks there; infinite where nobody knows."""
-    facts = nodes[rank].facts
-    n_ranks = sum(node.facts.host == facts.host for node in nodes)
-    host_bytes = None if facts.host_bytes is None else facts.host_bytes // n_ranks
-    return min((known for known in (host_bytes, facts.process_bytes) if known is not None), default=float("inf"))
+    share = free_share(rank, [node.facts for node in nodes])
+    return float("inf") if share is None else share

@@ -11,6 +11,7 @@ from statistics import fmean
 from dllama_py.config import ModelConfig
 from dllama_py.cost_model import Compute, Forecast, Network, Step, forecast
 from dllama_py.settings import EXCHANGES
+from dllama_py.transport.hosts import Host
 
 WORTH_IT = 0.20  # more speed than the best single machine; below it is not worth the trouble
 BETTER = 0.05  # less is noise
@@ -26,7 +27,7 @@ class Node:
     computing and what lies between programs; `share`: of the model's weights, 0 to 1.
     """
 
-    host: str
+    host: Host
     shared_s: float
     whole_s: float
     wait_s: float

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dllama_py.profiling.advice import BETTER, LINK_MATTERS, UNEXPLAINED, WORTH_IT, in_ms
 from dllama_py.profiling.stage_costs import HopCost, StageCost
+from dllama_py.transport.hosts import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def alone_s(measured: MeasuredPipeline, stage: StageCost) -> float:
 
 def _single_chunk_s(measured: MeasuredPipeline) -> float:
     """On the best machine; stages of one machine compute chunks at once, so their speeds add up there."""
-    speeds: dict[str, float] = {}
+    speeds: dict[Host, float] = {}
     for stage in measured.stages:
         if stage.chunk_s:
             one_s = stage.chunk_layer_s * len(stage.place.ranks)

@@ -80,7 +80,7 @@ def _stage(stage: StageCost) -> dict[str, Any]:
     place = stage.place
     return {
         "ranks": list(place.ranks),
-        "host": stage.host,
+        "host": stage.host.name,
         "layers": [place.layers.start, place.layers[-1]] if place.layers else [],
         "most_layers": place.most_layers,
         "layers_ms": 1000 * stage.layers_s,

@@ -77,7 +77,7 @@ def facts(times: Times) -> dict[str, Any]:
     return {
         "nodes": len(session.ranks),
         "threads": [rank.n_threads for rank in session.ranks],
-        "hosts": [rank.host for rank in session.ranks],
+        "hosts": [rank.host.name for rank in session.ranks],
         "decode_tok_s": 1 / times.token_s,
         "token_ms": 1000 * times.token_s,
         "per_token": [_milliseconds(mean_times(steps, rank)) for rank in range(len(session.ranks))],

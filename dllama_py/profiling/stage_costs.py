@@ -13,6 +13,7 @@ from dllama_py.profiling.analysis import StepTimes, first_stamp, program_s
 from dllama_py.profiling.hop_times import Hop
 from dllama_py.profiling.timeline import DECODE, RankTimeline, Span
 from dllama_py.stamps import NS, Role, Run
+from dllama_py.transport.hosts import Host
 
 HEAD_BEGINS = "copy_rows"  # the rows whose logits are wanted
 
@@ -34,7 +35,7 @@ class StageCost:
     """
 
     place: StagePlace
-    host: str
+    host: Host
     layers_s: float
     sums_s: float
     head_s: float

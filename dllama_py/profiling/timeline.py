@@ -13,6 +13,7 @@ import numpy as np
 from dllama_py.profiling.clock import Reading, on_root_clock
 from dllama_py.stamps import Arrival, Recording, Role, Run, Work
 from dllama_py.transport.comm import Buffer, Comm
+from dllama_py.transport.hosts import Host
 
 _PLACES = {Role.ARRIVING: 0, Role.LEAVING: 2}  # of programs in a step; 1: that of the layers
 LAYERS = 1
@@ -32,7 +33,7 @@ class Span:
 class RankTimeline:
     """One rank: its programs and their runs, stamps on the root's clock, and the messages of other stages to it."""
 
-    host: str
+    host: Host
     n_threads: int
     programs: Sequence[Sequence[Work]]
     runs: Sequence[Run]
@@ -72,7 +73,6 @@ def gather(
 ) -> list[RankTimeline]:
     """All ranks call it together. -> at the root the timelines of all on its clock, elsewhere nothing."""
     facts = {
-        "host": comm.hosts[comm.rank],
         "n_threads": n_threads,
         "programs": [[asdict(work) for work in works] for works in recording.programs],
         "runs": [(run.program, run.counts, run.stamps.shape) for run in recording.runs],
@@ -82,8 +82,8 @@ def gather(
     stamps = _gather_bytes(comm, _joined(recording.runs).view(np.uint8))
     clocks = [_Clock(*readings) for readings in zip(before, after, strict=True)]
     return [
-        _timeline(json.loads(text.tobytes()), clock.shown(stamp.view(np.int64)), clock, clocks)
-        for text, stamp, clock in zip(texts, stamps, clocks, strict=True)
+        _timeline(host, json.loads(text.tobytes()), clock.shown(stamp.view(np.int64)), clock, clocks)
+        for host, text, stamp, clock in zip(comm.hosts, texts, stamps, clocks, strict=False)
     ]
 
 
@@ -113,7 +113,9 @@ def _gather_bytes(comm: Comm, own: Buffer) -> list[Buffer]:
     return parts or []
 
 
-def _timeline(facts: dict[str, object], stamps: Buffer, clock: _Clock, clocks: Sequence[_Clock]) -> RankTimeline:
+def _timeline(
+    host: Host, facts: dict[str, object], stamps: Buffer, clock: _Clock, clocks: Sequence[_Clock]
+) -> RankTimeline:
     runs, used = [], 0
     for program, counts, shape in facts["runs"]:  # type: ignore[attr-defined]
         size = int(np.prod(shape))
@@ -124,7 +126,7 @@ def _timeline(facts: dict[str, object], stamps: Buffer, clock: _Clock, clocks: S
         for works in facts["programs"]  # type: ignore[attr-defined]
     ]
     arrivals = [_arrival(Arrival(**each), clock, clocks) for each in facts["arrivals"]]  # type: ignore[attr-defined]
-    return RankTimeline(str(facts["host"]), int(facts["n_threads"]), programs, runs, arrivals)  # type: ignore[call-overload]
+    return RankTimeline(host, int(facts["n_threads"]), programs, runs, arrivals)  # type: ignore[call-overload]
 
 
 def _arrival(own: Arrival, clock: _Clock, clocks: Sequence[_Clock]) -> Arrival:

@@ -5,7 +5,6 @@ caller owns; the receiver knows the length beforehand and a message of another l
 far as the library notices).
 """
 
-import socket
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dllama_py.errors import ClusterError
+from dllama_py.transport.hosts import Host, own_host
 from dllama_py.wire import Wire
 
 Buffer = NDArray[Any]
@@ -62,8 +62,8 @@ class Comm(Protocol):
     def size(self) -> int: ...
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """Host name of every rank."""
+    def hosts(self) -> tuple[Host, ...]:
+        """Of every rank: equal where they share a machine, with names that tell machines apart."""
 
     @property
     def wire(self) -> Wire:
@@ -120,7 +120,7 @@ class SoloComm:
     size = 1
 
     def __init__(self) -> None:
-        self.hosts = (socket.gethostname(),)
+        self.hosts = (own_host(),)
 
     @property
     def wire(self) -> Wire:

@@ -16,6 +16,7 @@ import numpy as np
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, Comm, SoloComm, pieces_of
 from dllama_py.transport.farewell import part
+from dllama_py.transport.hosts import FACTS_BYTES, Host, decoded, encoded, own_host, told_apart
 from dllama_py.transport.mpi_library import MPI, end_mpi, explained, lost_touch, too_long, wrong_length
 from dllama_py.transport.mpi_post import MpiPost
 from dllama_py.transport.silence import Signs, Silence, patience_of
@@ -27,7 +28,6 @@ from dllama_py.wire import Trouble, Wire, WireWord
 
 CHUNK_BYTES = 1 << 30
 REQUEST_SPIN_S = 0.0002  # a stage of a pipeline waits for as long as the others compute
-NAME_BYTES = 256
 TAG, REQUEST_TAG = 7, 10  # signs have others
 POLLS_PER_LOOK = 64
 TURN_S = 3.0  # longer than it takes a rank that gives up to end the job
@@ -43,7 +43,7 @@ def _no_end(patience_s: float) -> ClusterError:
 class MpiComm:
     """The ranks of one mpirun job, or a part of them. `chunk_bytes` is the longest single message. `patience_s`: how
     long a rank within a step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the
-    environment. `first_rank`: of a part its first one's number in the job, as messages call it.
+    environment. `first_rank`, `hosts`: of a part its first one's number and its hosts, as the job calls them.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class MpiComm:
         patience_s: float | None = None,
         ranks: MPI.Intracomm = MPI.COMM_WORLD,
         first_rank: int = 0,
+        hosts: tuple[Host, ...] | None = None,
     ) -> None:
         self._world = ranks
         self._first_rank = first_rank
@@ -65,7 +66,7 @@ class MpiComm:
         self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
-        self.hosts = self._gather_hosts()
+        self.hosts = self._gather_hosts() if hosts is None else hosts
 
     @cached_property
     def wire(self) -> Wire:
@@ -96,11 +97,11 @@ class MpiComm:
             return too_long()
         return lost_touch("exchange", MPI.Get_error_string(detail))
 
-    def _gather_hosts(self) -> tuple[str, ...]:
-        name = np.array(MPI.Get_processor_name().encode(), f"S{NAME_BYTES}")
-        names = np.empty(self.size, name.dtype)
-        self._world.Allgather((name, NAME_BYTES, MPI.BYTE), (names, NAME_BYTES, MPI.BYTE))
-        return tuple(host.decode() for host in names.tolist())
+    def _gather_hosts(self) -> tuple[Host, ...]:
+        facts = np.zeros((self.size, FACTS_BYTES), np.uint8)
+        own = np.frombuffer(encoded(own_host()), np.uint8)
+        self._world.Allgather((own, FACTS_BYTES, MPI.BYTE), (facts, FACTS_BYTES, MPI.BYTE))
+        return told_apart([decoded(each.tobytes()) for each in facts])
 
     @explained
     def send(self, buffer: Buffer, to: int) -> None:
@@ -178,11 +179,12 @@ class MpiComm:
         if len(ranks) == 1:
             return SoloComm()
         group = self._world.Get_group().Incl(list(ranks))
-        return MpiComm(self._chunk_bytes, self._patience_s, self._world.Create_group(group), ranks.start)
+        world, hosts = self._world.Create_group(group), self.hosts[ranks.start : ranks.stop]
+        return MpiComm(self._chunk_bytes, self._patience_s, world, ranks.start, hosts)
 
     @explained
     def farewell(self) -> None:
-        part(self._post, self._signs, self.rank, self.hosts)
+        part(self._post, self._signs, self.rank, [host.name for host in self.hosts])
         end_mpi(self._patience_s and self._patience_s + self.rank * TURN_S, self._tell_of_no_end)
 
     def _tell_of_no_end(self) -> None:
@@ -198,7 +200,7 @@ class MpiComm:
         """Part of every long wait. ClusterError when the partner, who must come, seems lost."""
         self._signs.answer()
         if partner is not None:
-            self._signs.miss(silence, self._first_rank + partner, self.hosts[partner])
+            self._signs.miss(silence, self._first_rank + partner, self.hosts[partner].name)
 
     def answer_others(self) -> None:
         """Of a rank that may be computing all the time: its messages are there when it asks for them."""

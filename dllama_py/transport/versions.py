@@ -13,6 +13,7 @@ import dllama_py
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
+from dllama_py.transport.hosts import Host
 
 MESSAGE_BYTES = 512
 LIBRARIES = ("numpy", "numba")
@@ -40,11 +41,11 @@ def own_versions() -> dict[str, str]:
     }
 
 
-def compare(versions: Sequence[Mapping[str, str]], hosts: Sequence[str]) -> None:
-    """ClusterError unless all are as the first; ranks of the root's host have its sources."""
+def compare(versions: Sequence[Mapping[str, str]], hosts: Sequence[Host]) -> None:
+    """ClusterError unless all are as the first. Also on one machine: its containers, or folders, may have others."""
     for rank, other in enumerate(versions):
         for name, wanted in versions[0].items():
-            if other.get(name) != wanted and (name != SOURCES or hosts[rank] != hosts[0]):
+            if other.get(name) != wanted:
                 raise ClusterError(
                     f"rank {rank} on {hosts[rank]} has {name} {other.get(name, 'missing')}, rank 0 on {hosts[0]} has "
                     f"{name} {wanted}; install the same versions on every host"

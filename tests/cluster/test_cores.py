@@ -72,6 +72,18 @@ def test_ranks_share_the_cores_of_their_host(monkeypatch: pytest.MonkeyPatch) ->
     assert choose_threads(None, 2) == cores.ThreadChoice(3, "6 physical cores, shared by 2 ranks on this host")
 
 
+def test_containers_share_the_cores_of_their_kernel_within_their_limits(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(machine / "system/cpu/online", "0-7")
+    monkeypatch.setattr(cores, "SYSTEM", machine)
+    assert choose_threads(None, 2, 1).n_threads == 4  # neither has a limit
+    monkeypatch.setattr(cores, "_allowed_cpus", lambda: {0, 1})
+    assert choose_threads(None, 4, 1).n_threads == 2  # two of eight CPUs each
+    assert choose_threads(None, 4, 2).n_threads == 1
+    assert choose_threads(None, 8, 1).n_threads == 1
+
+
 def test_a_wish_is_fulfilled_within_reason(machine: Path) -> None:
     assert choose_threads(8, 2) == cores.ThreadChoice(8, "as asked for")
     assert choose_threads(9, 2) == cores.ThreadChoice(9, "as asked for, on only 8 CPUs")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster.free_memory import FreeMemory, free_memory
+from dllama_py.cluster.free_memory import free_memory
 
 MB = 1 << 20
 
@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> None:
 
 
 def free_on(host: Path) -> int | None:
-    return free_memory(host / "proc", host / "cgroup").host_bytes
+    return free_memory(host / "proc", host / "cgroup").shared_bytes
 
 
 def test_what_the_host_says(host: Path) -> None:
@@ -64,13 +64,13 @@ def test_a_container_of_version_1(host: Path) -> None:
 
 
 def test_a_system_that_does_not_say(tmp_path: Path) -> None:
-    assert free_memory(tmp_path / "proc", tmp_path / "cgroup").host_bytes is None
+    assert free_memory(tmp_path / "proc", tmp_path / "cgroup").shared_bytes is None
 
 
 def test_this_host() -> None:
     free = free_memory()
     assert free.host_bytes is not None and 10 * MB < free.host_bytes < 1 << 50
-    assert resource.getrlimit(resource.RLIMIT_AS)[0] != -1 or free == FreeMemory(free.host_bytes, None)
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] != -1 or free.process_bytes is None
 
 
 def test_a_limit_of_the_shell() -> None:

@@ -88,7 +88,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Lan:
-    """Hosts node1, node2, ... at 10.99.0.1, 10.99.0.2, ..., and the switch between them."""
+    """Hosts node1, node2, ... at 10.99.0.1, 10.99.0.2, ..., and the switch between them. For the program each is a
+    machine of its own, unless the environment has a DLLAMA_HOST_ID for all."""
 
     hosts: tuple[Host, ...]
     switch: Host
@@ -115,13 +116,13 @@ class Lan:
 
 
 @contextmanager
-def lan(n_hosts: int, rate: str = "1gbit") -> Iterator[Lan]:
+def lan(n_hosts: int, rate: str = "1gbit", called: str = "node{}") -> Iterator[Lan]:
     """A network of so many hosts. OSError says what the machine refuses."""
     with ExitStack() as stack:
         switch = stack.enter_context(_host("switch", ""))
         switch.run("ip", "link", "add", "name", "bridge", "type", "bridge")
         switch.run("ip", "link", "set", "bridge", "up")
-        hosts = [stack.enter_context(_host(f"node{i}", f"10.99.0.{i}")) for i in range(1, n_hosts + 1)]
+        hosts = [stack.enter_context(_host(called.format(i), f"10.99.0.{i}")) for i in range(1, n_hosts + 1)]
         for number, host in enumerate(hosts, 1):
             _connect(host, switch, f"port{number}")
         yield Lan(tuple(hosts), switch, rate).set_rate(rate)

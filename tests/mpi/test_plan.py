@@ -33,11 +33,11 @@ def test_a_plan_is_made_saved_and_followed(comm: Comm, model: Path, tmp_path: Pa
     if comm.rank == 0:
         saved = read(path)
         assert saved.counts == (each,) * comm.size and saved.is_measured
-        assert saved.token_s > 0 and [stage.hosts[0] for stage in saved.stages] == list(comm.hosts)
+        assert saved.token_s > 0 and [stage.hosts[0] for stage in saved.stages] == [host.name for host in comm.hosts]
     with engine_on(comm, model, pipeline=PipelineSettings(plan=path)) as engine:
         if engine is not None and engine.plan is not None:
             assert engine.plan.counts == engine.orders.layer_counts == (each,) * comm.size
-            check(engine.plan, path, engine.orders.config, engine.orders.kinds, comm.hosts)
+            check(engine.plan, path, engine.orders.config, engine.orders.kinds, [host.name for host in comm.hosts])
     assert path.exists() == (comm.rank == 0)  # the others read no file of the user's
 
 

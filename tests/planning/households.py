@@ -11,6 +11,7 @@ from dllama_py.memory_plan import NodeFacts
 from dllama_py.planning.speeds import KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links, Node, Wishes
 from dllama_py.sharding.kinds import Kinds
+from dllama_py.transport.hosts import Host
 
 GB = 1_000_000_000
 LAN = Link(150e-6, 117e6)
@@ -31,7 +32,7 @@ def kinds_of(config: ModelConfig, kind: FloatType = FloatType.Q40) -> Kinds:
 def node(host: str, gb_s: float, free_gb: float | None = 64.0, gmac_s: float | None = None) -> Node:
     """A rank that reads weights of any type at so many GB/s; its arithmetic is ten times that unless told."""
     speed = KindSpeed(gb_s * 1e9, (gmac_s or 10 * gb_s) * 1e9)
-    facts = NodeFacts(host, 4, None if free_gb is None else int(free_gb * GB), None)
+    facts = NodeFacts(Host.named(host), 4, None if free_gb is None else int(free_gb * GB), None)
     return Node(facts, RankSpeed(dict.fromkeys(FloatType, speed), 20e-6, 10e-6, 0.5e-3))
 
 

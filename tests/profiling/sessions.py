@@ -4,6 +4,7 @@ import numpy as np
 
 from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.stamps import Role, Run, Work
+from dllama_py.transport.hosts import Host
 
 US = 1000  # nanoseconds
 PRODUCT = Work("matmul_q40", Role.WEIGHTS, counter=0, part_bytes=1_000_000, most_parts=1, macs=2_000_000)
@@ -32,4 +33,7 @@ def two_ranks() -> tuple[list[RankTimeline], list[Span]]:
         run([(2000, 2400), (2500, 2610), (2610, 2650), (2650, 2710)]),
     ]
     spans = [Span("decode", 1, 0), Span("decode", 1, 1)]
-    return [RankTimeline("a", 2, [PROGRAM], first), RankTimeline("b", 1, [PROGRAM], second)], spans
+    return [
+        RankTimeline(Host.named("a"), 2, [PROGRAM], first),
+        RankTimeline(Host.named("b"), 1, [PROGRAM], second),
+    ], spans

@@ -8,11 +8,14 @@ import pytest
 from dllama_py.config import Arch, ModelConfig
 from dllama_py.cost_model import Link, Network
 from dllama_py.profiling.advice import Measured, Node, advise, single_machine_s
+from dllama_py.transport.hosts import Host
 
 MODEL = ModelConfig(Arch.LLAMA, 1024, 10, 16, 8, 64, 3072, 32000, 4096, 1e-5, 1e4)
 FAST = Network((Link(0.00002, 1e9),))
-NODE = Node("a", shared_s=0.040, whole_s=0.002, wait_s=0.0, transfer_s=0.001, share=0.5, times_last=10, lead_s=0.0)
-PAIR = Measured(MODEL, "f32", 0.043, (NODE, replace(NODE, host="b")), 20, FAST)
+NODE = Node(
+    Host.named("a"), shared_s=0.040, whole_s=0.002, wait_s=0.0, transfer_s=0.001, share=0.5, times_last=10, lead_s=0.0
+)
+PAIR = Measured(MODEL, "f32", 0.043, (NODE, replace(NODE, host=Host.named("b"))), 20, FAST)
 
 
 def test_two_like_nodes_on_a_fast_link_are_worth_it() -> None:
@@ -26,8 +29,8 @@ def test_two_like_nodes_on_a_fast_link_are_worth_it() -> None:
 
 
 def test_a_slow_node_is_named_with_what_it_costs() -> None:
-    quick = replace(NODE, host="pc", shared_s=0.015, wait_s=0.025, times_last=1, lead_s=0.0002)
-    slow = replace(NODE, host="pi", shared_s=0.040, times_last=19, lead_s=0.025)
+    quick = replace(NODE, host=Host.named("pc"), shared_s=0.015, wait_s=0.025, times_last=1, lead_s=0.0002)
+    slow = replace(NODE, host=Host.named("pi"), shared_s=0.040, times_last=19, lead_s=0.025)
     advice = advise(replace(PAIR, token_s=0.044, nodes=(quick, slow)))
     assert (advice.slow_rank, advice.limit, advice.worth_it) == (1, "waiting", False)
     assert advice.sentence.startswith(
@@ -51,7 +54,7 @@ def test_a_node_that_is_seldom_last_or_hardly_late_holds_nobody_back(times_last:
 def test_a_link_whose_delays_cost_most() -> None:
     node = replace(NODE, transfer_s=0.044)
     wifi = Network((Link(0.002, 1e8),))
-    advice = advise(replace(PAIR, token_s=0.086, nodes=(node, replace(node, host="b")), network=wifi))
+    advice = advise(replace(PAIR, token_s=0.086, nodes=(node, replace(node, host=Host.named("b"))), network=wifi))
     assert (advice.limit, advice.worth_it, advice.better) == ("latency", False, None)
     assert (
         "he link's latency (2000 us) is the limit: 44.0 ms of 86.0 ms a token are messages, "
@@ -63,7 +66,7 @@ def test_a_link_whose_delays_cost_most() -> None:
 def test_latency_that_makes_one_node_faster() -> None:
     node = replace(NODE, transfer_s=0.084)
     wifi = Network((Link(0.004, 1e8),))
-    advice = advise(replace(PAIR, token_s=0.126, nodes=(node, replace(node, host="b")), network=wifi))
+    advice = advise(replace(PAIR, token_s=0.126, nodes=(node, replace(node, host=Host.named("b"))), network=wifi))
     assert advice.better is not None and advice.better.n_nodes == 1
     assert advice.better_s == advice.single_s
     assert "1 node would give about" in advice.sentence
@@ -72,7 +75,7 @@ def test_latency_that_makes_one_node_faster() -> None:
 def test_a_link_whose_rate_costs_most_asks_for_a_smaller_exchange() -> None:
     node = replace(NODE, transfer_s=0.0083)
     slow = Network((Link(0.00005, 1e7),))
-    advice = advise(replace(PAIR, token_s=0.0505, nodes=(node, replace(node, host="b")), network=slow))
+    advice = advise(replace(PAIR, token_s=0.0505, nodes=(node, replace(node, host=Host.named("b"))), network=slow))
     assert advice.limit == "rate"
     assert advice.better is not None and (advice.better.n_nodes, advice.better.exchange) == (2, "q80")
     sync_s, less_sync_s = 0.00105 + 0.008612, 0.00105 + 0.002596
@@ -99,7 +102,7 @@ def test_ranks_of_one_machine_are_compared_with_all_of_it() -> None:
 
 def test_messages_that_take_far_longer_than_the_link_needs() -> None:
     node = replace(NODE, transfer_s=0.020)
-    advice = advise(replace(PAIR, token_s=0.062, nodes=(node, replace(node, host="b"))))
+    advice = advise(replace(PAIR, token_s=0.062, nodes=(node, replace(node, host=Host.named("b")))))
     assert advice.limit == "waiting"
     assert advice.sentence.startswith(
         "Messages come late to busy processors: 20.0 ms of 62.0 ms a token, where the link needs 0.51 ms; end other "

@@ -7,6 +7,7 @@ import pytest
 from dllama_py.profiling.analysis import exchanges, kernel_times, memory_speeds, step_times
 from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.stamps import Role, Work
+from dllama_py.transport.hosts import Host
 from tests.profiling.sessions import NORM, PRODUCT, SUM, SWAP, run, two_ranks
 
 
@@ -38,8 +39,8 @@ def test_a_step_is_computing_waiting_transfer_and_what_lies_between_programs() -
 
 def test_a_node_that_is_through_before_the_last_began_by_the_clocks_waits_no_longer() -> None:
     ranks = [
-        RankTimeline("a", 1, [(SWAP, NORM)], [run([(0, 10), (10, 20)])]),
-        RankTimeline("b", 1, [(SWAP, NORM)], [run([(12, 15), (15, 20)])]),
+        RankTimeline(Host.named("a"), 1, [(SWAP, NORM)], [run([(0, 10), (10, 20)])]),
+        RankTimeline(Host.named("b"), 1, [(SWAP, NORM)], [run([(12, 15), (15, 20)])]),
     ]
     (step,) = step_times(ranks, [Span("decode", 1, 0)], [range(2)])
     assert step.collectives[0].transfers_s == us(0, 3)
@@ -70,9 +71,9 @@ def test_an_expert_is_read_once_whoever_chose_it(count: int, n_bytes: int, n_mac
 def test_speed_of_memory_is_the_best_try_of_each_rank() -> None:
     stream = Work("read_stream", Role.MEMORY, part_bytes=3000, most_parts=1)
     ranks = [
-        RankTimeline("a", 2, [(stream,)], [run([(0, 2)], [(0, 4)]), run([(10, 16)], [(10, 16)])]),
-        RankTimeline("b", 1, [(stream,)], [run([(0, 2)])]),
-        RankTimeline("c", 1, [(NORM,)], [run([(0, 2)])]),
+        RankTimeline(Host.named("a"), 2, [(stream,)], [run([(0, 2)], [(0, 4)]), run([(10, 16)], [(10, 16)])]),
+        RankTimeline(Host.named("b"), 1, [(stream,)], [run([(0, 2)])]),
+        RankTimeline(Host.named("c"), 1, [(NORM,)], [run([(0, 2)])]),
     ]
     assert memory_speeds(ranks) == [pytest.approx(1e9), pytest.approx(1.5e9), 0.0]
 

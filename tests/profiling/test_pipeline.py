@@ -19,6 +19,7 @@ from dllama_py.profiling.stage_costs import HopCost, StageCost, StagePlace
 from dllama_py.profiling.timeline import RankTimeline, Span
 from dllama_py.profiling.trace import trace
 from dllama_py.stamps import Arrival, Role, Work
+from dllama_py.transport.hosts import Host
 from tests.profiling.sessions import NORM, PRODUCT, US, run
 
 ENCODE, DECODE = Work("encode_rows", Role.LEAVING), Work("decode_rows", Role.ARRIVING)
@@ -47,8 +48,8 @@ def report() -> PipelineReport:
         answered.append(arrival(1, step + 1, t + 940, t + 310, t + 960))
     spans = [Span("prefill", 1, 1), Span("decode", 1, 2), Span("decode", 1, 3)]
     ranks = [
-        RankTimeline("pc", 1, [(PRODUCT, NORM), (ENCODE,)], first, answered),
-        RankTimeline("pi", 1, [(DECODE,), (PRODUCT, NORM, HEAD)], second, sent),
+        RankTimeline(Host.named("pc"), 1, [(PRODUCT, NORM), (ENCODE,)], first, answered),
+        RankTimeline(Host.named("pi"), 1, [(DECODE,), (PRODUCT, NORM, HEAD)], second, sent),
     ]
     session = Session(ranks, spans, [range(1), range(1, 2)], [ROOT, ROOT])
     return pipeline_report(session, PipelineFacts(PLACES, [[LINK, LINK]] * 2, "f32", lambda measured: None))
@@ -99,7 +100,7 @@ def stage(first: int, stop: int, layer_ms: float, host: str) -> StageCost:
     rank = int(host[-1])
     place = StagePlace(range(rank, rank + 1), range(first, stop), 99)
     layers_s = layer_ms * (stop - first) / 1000
-    return StageCost(place, host, layers_s, 0.0, 0.0, 0.0, 20 * layers_s)
+    return StageCost(place, Host.named(host), layers_s, 0.0, 0.0, 0.0, 20 * layers_s)
 
 
 def hop(sender: int, receiver: int, ms: float, link: Link = LINK) -> HopCost:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from dllama_py.transport.comm import Buffer, Comm
+from dllama_py.transport.hosts import Host
 from dllama_py.transport.wires import make_wire
 from dllama_py.wire import Wire, WireWord
 
@@ -120,7 +121,7 @@ class ThreadComm:
     ) -> None:
         self.rank = rank
         self.size = size
-        self.hosts = ("here",) * size
+        self.hosts = (Host.named("here"),) * size
         self._mail = mail
         self._requested = requested
         self._meeting = meeting

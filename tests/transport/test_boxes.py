@@ -12,6 +12,7 @@ from dllama_py.kernels.team import Team
 from dllama_py.transport import boxes
 from dllama_py.transport.boxes import add_boxes
 from dllama_py.transport.comm import Comm
+from dllama_py.transport.hosts import Host
 from dllama_py.wire import MESSAGE_MOST_BYTES, Wire, WireWord
 from tests.kernels.drive import words
 from tests.support.threads import run_ranks
@@ -90,7 +91,7 @@ def test_long_vectors_go_through_mpi_and_do_not_disturb_the_order() -> None:
 
 def test_other_hosts_have_no_boxes() -> None:
     def work(comm: Comm) -> list[bool]:
-        comm.hosts = ("a", "a", "b", "b")  # type: ignore[misc]
+        comm.hosts = tuple(map(Host.named, "aabb"))  # type: ignore[misc]
         wire = with_boxes(comm)
         swap_often(comm, wire, 2)
         return [bool(of_rank.all()) for of_rank in table(wire)]

@@ -5,6 +5,7 @@ from dllama_py.errors import ClusterError, InputError, UsageError
 from dllama_py.transport import failure
 from dllama_py.transport.comm import Comm, PeerLost, SoloComm
 from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
+from dllama_py.transport.hosts import Host
 from tests.support.threads import run_ranks
 
 NO_MEMORY = (
@@ -18,7 +19,7 @@ class Aborting(SoloComm):
     rank, size = 1, 2
 
     def __init__(self) -> None:
-        self.hosts = ("attic", "cellar")
+        self.hosts = (Host.named("attic"), Host.named("cellar"))
 
     def abort(self, code: int) -> None:  # type: ignore[override]
         self.code = code

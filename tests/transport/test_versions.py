@@ -12,6 +12,7 @@ import dllama_py
 from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import AgreedFailure
+from dllama_py.transport.hosts import Host
 from dllama_py.transport.versions import check_same_versions, compare, own_versions
 from tests.support.threads import run_ranks
 
@@ -30,15 +31,15 @@ def test_both_are_named(name: str, value: str) -> None:
         f"rank 1 on b has {name} {value}, rank 0 on a has {name} {OURS[name]}; install the same versions on every host"
     )
     with pytest.raises(ClusterError, match=line):
-        compare([OURS, OURS | {name: value}], ["a", "b"])
+        compare([OURS, OURS | {name: value}], [Host.named("a"), Host.named("b")])
 
 
-def test_sources_differ_between_hosts_only() -> None:
-    compare([OURS, OURS | {"dllama-py sources": "bb"}], ["a", "a"])
-    with pytest.raises(
-        ClusterError, match="rank 1 on b has dllama-py sources bb, rank 0 on a has dllama-py sources aa"
-    ):
-        compare([OURS, OURS | {"dllama-py sources": "bb"}], ["a", "b"])
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_other_sources(other: str) -> None:
+    """Also on one machine, in another container or folder."""
+    line = f"rank 1 on {other} has dllama-py sources bb, rank 0 on a has dllama-py sources aa"
+    with pytest.raises(ClusterError, match=line):
+        compare([OURS, OURS | {"dllama-py sources": "bb"}], [Host.named("a"), Host.named(other)])
 
 
 def test_all_ranks_leave() -> None:
