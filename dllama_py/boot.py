@@ -15,7 +15,7 @@ import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
-from dllama_py.description import model_lines, same_name_lines, slice_lines, warning_lines
+from dllama_py.description import model_lines, same_name_lines, shape_line, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.soundness import refuse_broken
@@ -62,6 +62,7 @@ class Engine:
     ranks: tuple[RankFacts, ...]
     load_s: float
     draft: "Runner | None"
+    memory: MemoryPlan
     plan: Plan | None = None  # of a pipeline
 
 
@@ -72,14 +73,16 @@ Check = Callable[[Checkpoint, Orders], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of the memory that is needed and of a pipeline's stages, before a weight is read, and of how far
-    loading is, at the root alone; and on every rank where it is written down what its threads do, if anywhere.
+    """Who is told, before a weight is read, of the memory that is needed, of a pipeline's stages and of details, and
+    then of how far loading is, at the root alone; and on every rank where it is recorded what its threads do, if
+    anywhere.
     """
 
     on_plan: Callable[[MemoryPlan], None]
     on_progress: Progress
     recording: Recording | None = None
     on_stages: Callable[[Plan], None] = lambda plan: None
+    on_detail: Say = lambda line: None
 
 
 def unsaid(line: str) -> None:
@@ -149,12 +152,13 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """All that is decided before a weight is read: on every rank, but for `opened` and the plan, the root's."""
+    """All that is decided before a weight is read: on every rank, but for `opened` and the plans, the root's."""
 
     opened: _Opened
     threads: ThreadChoice
     orders: Orders
     shards: tuple[Shard, ...]
+    memory: MemoryPlan | None
     plan: Plan | None
 
 
@@ -176,15 +180,17 @@ def _settle(
     if checkpoint is not None:
         for line in (*model_lines(checkpoint, orders), *same_name_lines(comm.hosts), *warning_lines(facts)):
             say(line)
+        watch.on_detail(shape_line(orders))
     root = _root(checkpoint, settings, facts, watch)
     orders, plan = _plan_stages(orders, comm, threads.n_threads, watch.on_progress, root)
     shards = tuple(grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv))
+    memory = None
     with agreed(comm):
         if checkpoint is not None and not orders.plan_only:
             for line in slice_lines(shards):
-                say(line)
-            _plan_memory(checkpoint, orders, facts, opened.draft, watch)
-    return _Settled(opened, threads, orders, shards, plan)
+                watch.on_detail(line)
+            memory = _plan_memory(checkpoint, orders, facts, opened.draft, watch)
+    return _Settled(opened, threads, orders, shards, memory, plan)
 
 
 @contextmanager
@@ -196,18 +202,18 @@ def _loaded(settled: _Settled, comm: Comm, watch: Watch, started: float) -> Iter
     from dllama_py.roles import run_alone, take_role
 
     orders, shards, threads = settled.orders, settled.shards, settled.threads
-    checkpoint, draft = settled.opened.checkpoint, settled.opened.draft
+    checkpoint, draft, memory = settled.opened.checkpoint, settled.opened.draft, settled.memory
     metered, team = MeteredComm(comm), Team(threads.n_threads, watch.recording)
     with loaded_rank(orders, shards, metered, checkpoint, team, watch.on_progress) as rank:
         own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
         ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
         with take_role(rank, team, orders, shards, metered, checkpoint) as runner:
-            if runner is None or checkpoint is None:
+            if runner is None or checkpoint is None or memory is None:
                 yield None
                 return
             guesser = run_alone(load_draft(draft, team, watch.on_progress), draft.checkpoint) if draft else None
             load_s = time.perf_counter() - started
-            yield Engine(runner, checkpoint, orders, shards, threads, ranks, load_s, guesser, settled.plan)
+            yield Engine(runner, checkpoint, orders, shards, threads, ranks, load_s, guesser, memory, settled.plan)
 
 
 def _root(checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch) -> Root | None:
@@ -248,10 +254,11 @@ def _node_facts(comm: Comm, threads: ThreadChoice) -> NodeFacts:
 
 def _plan_memory(
     checkpoint: Checkpoint, orders: Orders, facts: list[NodeFacts], draft: Draft | None, watch: Watch
-) -> None:
+) -> MemoryPlan:
     plan = plan_memory(orders, facts, draft.orders if draft else None)
     watch.on_plan(plan)
     refuse_what_does_not_fit(plan, orders, facts, checkpoint.path.is_dir())
+    return plan
 
 
 def _gather(facts: NodeFacts | RankFacts, comm: Comm) -> list[dict[str, Any]]:

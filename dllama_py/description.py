@@ -11,22 +11,27 @@ from dllama_py.transport.hosts import Host
 
 
 def model_lines(checkpoint: Checkpoint, orders: Orders) -> Iterator[str]:
-    """All that decides the answer, then what the reader of the file has to say."""
+    """Which model it is, then what the reader of the file has to say."""
     c = orders.config
-    kinds = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
+    types = sorted({orders.kinds[spec.name].label for spec in tensor_specs(c) if spec.is_matrix})
+    yield f"{checkpoint.path.name}: {c.arch}, weights {' '.join(types)}, context {orders.context} of {c.context_length}"
+    yield from checkpoint.notes
+
+
+def shape_line(orders: Orders) -> str:
+    """The rest of what decides the answer."""
+    c = orders.config
     n_windowed = sum(window > 0 for window in c.windows)
     windows = f", {n_windowed} layers see {max(c.windows)} positions" if n_windowed else ""
     experts = f", {c.n_experts} experts of which {c.n_active_experts} are active" if c.n_experts else ""
-    shared = f" beside a shared one of {c.shared_width}" if c.shared_width else ""
+    shared = f" and a shared one of {c.shared_width}" if c.shared_width else ""
     scaling = f", RoPE scaling {c.rope_scaling.description}" if c.rope_scaling else ""
-    yield (
-        f"{checkpoint.path.name}: {c.arch}, {c.n_layers} layers, width {c.width}, {c.n_heads} heads over "
-        f"{c.n_kv_heads} KV heads of {c.head_width}, feed-forward {c.hidden_width}{experts}{shared}, "
-        f"vocabulary {c.vocab_size}{windows}, RoPE base {c.rope_theta:.12g}{scaling}, weights {' '.join(kinds)}; "
-        f"context {orders.context} of {c.context_length}, cache {'f16' if orders.half_cache else 'f32'}, "
+    return (
+        f"{c.n_layers} layers, width {c.width}, {c.n_heads} heads over {c.n_kv_heads} KV heads of {c.head_width}, "
+        f"feed-forward {c.hidden_width}{experts}{shared}, vocabulary {c.vocab_size}{windows}, "
+        f"RoPE base {c.rope_theta:.12g}{scaling}; cache {'f16' if orders.half_cache else 'f32'}, "
         f"exchange {orders.exchange}"
     )
-    yield from checkpoint.notes
 
 
 def slice_lines(shards: Sequence[Shard]) -> Iterator[str]:
@@ -38,7 +43,7 @@ def slice_lines(shards: Sequence[Shard]) -> Iterator[str]:
         if shard.n_ranks > 1:
             parts += [f"query heads {_span(shard.heads)}", f"KV heads {_span(shard.kv_heads)}"]
             parts += [f"feed-forward columns {_span(shard.hidden)}", f"vocabulary {_span(shard.vocab)}"]
-        yield f"rank {rank}: {', '.join(parts)}"
+        yield f"rank {rank}: {', '.join(parts) or 'all layers'}"
 
 
 def warning_lines(facts: Sequence[NodeFacts]) -> Iterator[str]:

@@ -5,6 +5,7 @@ A user's error is one line on standard error, from one rank, with exit code 2.
 """
 
 import importlib
+import importlib.metadata
 import io
 import os
 import sys
@@ -40,7 +41,8 @@ ABSENT = {  # what users may look for, by its names elsewhere -> what it is, wha
 OUTSIDE = ("drift",)  # they start jobs and are none themselves
 ALONE = ("tokenize", "inspect", "plan", "convert", "synth")  # one process does it, however many a launcher started
 
-OVERVIEW = f"""usage: {PROGRAM} [MODE] [options]          alone, or under mpirun -np N
+_SHOWN = (["-h"], ["--help"], ["--version"])
+OVERVIEW = f"""usage: {PROGRAM} [MODE] [options]          alone, or under mpirun -np N; --version
 
 modes (inference if none is given; each has --help):
 """
@@ -54,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     rank = launched_rank(os.environ) or 0
     try:
         with machine_explained():
-            code = _show_modes(rank) if arguments[:1] in (["-h"], ["--help"]) else _run(*_split(arguments))
+            code = _show(arguments[0], rank) if arguments[:1] in _SHOWN else _run(*_split(arguments))
             print(end="", flush=True)
         return code
     except AgreedFailure as failure:
@@ -71,9 +73,11 @@ def main(argv: list[str] | None = None) -> int:
         return OUTPUT_CLOSED
 
 
-def _show_modes(rank: int) -> int:
+def _show(option: str, rank: int) -> int:
+    """The modes, or the version."""
+    modes = OVERVIEW + "\n".join(f"  {mode:<11}{what}" for mode, what in MODES.items())
     if rank == 0:
-        print(OVERVIEW + "".join(f"  {mode:<11}{what}\n" for mode, what in MODES.items()), end="")
+        print(f"dllama-py {importlib.metadata.version('dllama-py')}" if option == "--version" else modes)
     return 0
 
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from dllama_py.boot import Engine, Watch, open_engine
+from dllama_py.boot import Engine, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.bench_minutes import endure, gather_sensors, tell
 from dllama_py.cli.bench_series import compare_nodes, compare_threads
+from dllama_py.cli.bench_table import bench_table
 from dllama_py.cli.bench_together import together_tok_s
 from dllama_py.cli.measuring import check_room, generated, macs_per_prompt_token, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.running import plan_table, say, show_stages
+from dllama_py.cli.running import say, watch_for
 from dllama_py.cluster.cores import choose_threads
 from dllama_py.errors import UsageError
 from dllama_py.float_types import FloatType
@@ -118,10 +119,8 @@ def _refuse(arguments: argparse.Namespace) -> None:
 def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
     settings = replace(options.engine_settings(arguments), n_slots=arguments.sequences or 1)
     with shown_progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, on_stages=partial(show_stages, arguments))
-        with open_engine(
-            settings, comm, partial(_open, arguments), say, partial(check_room, arguments), watch
-        ) as engine:
+        watch, check = watch_for(arguments, on_progress), partial(check_room, arguments)
+        with open_engine(settings, comm, partial(_open, arguments), say, check, watch) as engine:
             yield engine
 
 
@@ -229,8 +228,4 @@ def _kernel_macs_per_s(comm: Comm, kind: FloatType, n_threads: int | None) -> fl
 
 
 def _report(figures: Figures, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(figures), flush=True)
-        return
-    for name, value in figures.items():
-        print(f"{name:<24}{value:.3f}" if isinstance(value, float) else f"{name:<24}{value}")
+    print(json.dumps(figures) if as_json else bench_table(figures), flush=True)

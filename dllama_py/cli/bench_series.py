@@ -14,8 +14,8 @@ from dllama_py.cluster.cores import SYSTEM, usable_cores
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.series import Job, answer_of, refuse_under_launcher
 from dllama_py.errors import DllamaError
+from dllama_py.profiling.advice import WORTH_IT
 
-WORTH_IT = 1.20  # times the speed that more nodes must bring
 ENOUGH = 0.97  # of the best speed; fewer threads leave more to others
 COLUMNS = ("decode_tok_s", "prefill_tok_s", "sync_ms_per_token", "roofline")
 PASSED_ON = ("model", "shape", "layers", "weights", "prompt_tokens", "steps", "max_seq_len", "buffer_float_type")
@@ -68,7 +68,7 @@ def best_nodes(rates: dict[int, float]) -> int:
     """The fewest, unless more bring a fifth."""
     best = min(rates)
     for n_nodes in sorted(rates):
-        if rates[n_nodes] >= WORTH_IT * rates[best]:
+        if rates[n_nodes] >= (1 + WORTH_IT) * rates[best]:
             best = n_nodes
     return best
 
@@ -84,7 +84,7 @@ def _node_advice(found: dict[int, Figures], best: int) -> str:
     others = ", ".join(f"{n}: {rates[n]:.1f}" for n in rates if n != best)
     compared = f"{rate:.1f} tok/s ({others})" if others else f"{rate:.1f} tok/s"
     gain = f", {rate / rates[fewest] - 1:+.0%} over {fewest}" if best != fewest else ""
-    return f"use {best} node{'s' * (best > 1)}: {compared}{gain}; more are worth it from {WORTH_IT - 1:+.0%} on"
+    return f"use {best} node{'s' * (best > 1)}: {compared}{gain}; more are worth it from {WORTH_IT:+.0%} on"
 
 
 def _measured(arguments: argparse.Namespace, placement: Placement, n_threads: int | None) -> Figures:

@@ -72,11 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
         speculation = speculation_of(arguments, engine, manner.sampling, texts[0].tokenizer.vocab_size)
         dialogue = Dialogue(texts[0], engine.runner, manner, arguments.system, speculation)
         if arguments.prompt is not None:
-            announce(engine, manner.sampling, say)
+            announce(engine, manner.sampling, say, arguments.verbose)
             _answer_once(engine, dialogue, arguments)
             return 0
         with opened_face(arguments.json_lines) as face:
-            announce(engine, manner.sampling, face.say)
+            announce(engine, manner.sampling, face.say, arguments.verbose)
             talk(dialogue, face)
     return 0
 

@@ -87,7 +87,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
 
 def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, arguments: argparse.Namespace) -> None:
     text = prepared.text
-    announce(engine, sampling, say)
+    announce(engine, sampling, say, arguments.verbose)
     request = Request(
         prepared.prompt,
         sampling,
@@ -104,7 +104,7 @@ def _answer(engine: Engine, prepared: _Prepared, sampling: SamplerSettings, argu
         sequence, request, piece, drop_first_space=prepared.drops_first_space, speculation=speculation
     ):
         record.add(event)
-        line = step_line(event, spells_ids=text is None)
+        line = step_line(event, spells_ids=text is None, is_first=len(record.ids) == 1)
         if line:
             print(line, file=out, flush=True)
     _explain_end(engine, record, arguments.steps)

@@ -95,11 +95,15 @@ def _page(facts: dict[str, Any], config: ModelConfig) -> str:
         "",
         table(("model", ""), _config_rows(config), left=2),
         "",
-        table(("tensor", "shape", "type", "in memory", "count", "bytes"), _tensor_rows(facts["tensors"]), left=4),
+        table(
+            ("tensor", "shape", "type", "in memory", "count", "bytes"),
+            _tensor_rows(facts["tensors"], facts["tied"]),
+            left=4,
+        ),
         *(["the head is the embedding table, stored once"] if facts["tied"] else []),
         "",
         f"each node needs at most, with a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
-        table(("nodes", "weights", "KV cache", "buffers", "program", "together"), _needs_rows(facts["nodes"])),
+        table(("nodes", "weights", "KV cache", "buffers", "program", "total"), _needs_rows(facts["nodes"])),
         *(f"not on {told['nodes']}: {told['reason']}" for told in facts["nodes"] if "reason" in told),
     ]
     return "\n".join(parts)
@@ -130,13 +134,15 @@ def _config_rows(config: ModelConfig) -> list[tuple[str, object]]:
     return rows
 
 
-def _tensor_rows(groups: list[dict[str, Any]]) -> list[tuple[object, ...]]:
+def _tensor_rows(groups: list[dict[str, Any]], is_tied: bool) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for group in groups:
         shape = " x ".join(map(str, group["shape"]))
         in_memory = "in the file" if group["role"] == "embedding" else group["memory_type"]
         rows.append((group["role"], shape, group["type"], in_memory, group["count"], size(group["bytes"])))
-    return [*rows, ("all", "", "", "", sum(g["count"] for g in groups), size(sum(g["bytes"] for g in groups)))]
+    counted = [group for group in groups if not (is_tied and group["role"] == "head")]  # stored once
+    n_tensors, n_bytes = sum(group["count"] for group in counted), sum(group["bytes"] for group in counted)
+    return [*rows, ("all", "", "", "", n_tensors, size(n_bytes))]
 
 
 def _needs_rows(all_needs: list[dict[str, Any]]) -> list[tuple[object, ...]]:

@@ -71,11 +71,11 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
         return _remove(options.name, home)
     placement = _placement(options)  # refused, if it is, before anything is fetched
     fetched = _fetch(options.model, home / "models")
-    print(f"{fetched.name}: {fetched.model}")
+    known = catalogue.known(options.model)
+    print(f"{known.title if known else fetched.name}: {fetched.model}")
     if fetched.model.is_file():
         refuse_stranger_shard(MappedFile(fetched.model))
     _remember(fetched, options.model)
-    known = catalogue.known(options.model)
     is_for_chat = known is None or known.is_for_chat
     command = job_command(placement, _arguments(known, fetched))
     script = _script(fetched.name, home)

@@ -17,17 +17,17 @@ from dllama_py.sizes import size
 
 def listing(models_folder: Path) -> str:
     """Several lines."""
-    heads = ("name", "model", "on disk", *(f"{n} node{'s' * (n > 1)}" for n in NODE_COUNTS), "")
+    heads = ("name", "on disk", *(f"{n} node{'s' * (n > 1)}" for n in NODE_COUNTS), "")
     rows = [_row(model, models_folder) for model in CATALOGUE]
     return "\n".join(
         (
-            f"Known models, and what each node needs in memory for a context of {DEFAULT_CONTEXT}:",
+            f"Known models in GB: on disk, and in each node's memory with a context of {DEFAULT_CONTEXT}",
             "",
-            table(heads, rows, left=2),
+            table(heads, rows),
             "",
-            "python launch.py NAME [--np N] fetches one and offers to start it; OWNER/REPO[:FILE] takes any GGUF or",
-            "safetensors folder of a hub; `list` shows what is here, `remove NAME` deletes it.",
-            "'-': not on so many nodes. Models without numbers are started as a",
+            "python launch.py NAME fetches one and offers to start it; OWNER/REPO[:FILE] takes",
+            "any GGUF or safetensors folder of a hub; `list` shows what is here, `remove NAME`",
+            "deletes it. '-': not on so many nodes. Models without numbers are started as a",
             "pipeline: each node has some of their layers (docs/pipeline.md).",
         )
     )
@@ -61,5 +61,10 @@ def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:
 def _row(model: KnownModel, models_folder: Path) -> Sequence[str]:
     most = [memory_per_node(model, n_nodes) for n_nodes in NODE_COUNTS]
     fetched = "fetched" if is_here(model, models_folder) else ""
-    on_disk = size(model.n_bytes) if model.shape else f"~{size(model.n_bytes)}"
-    return model.name, model.title, on_disk, *("-" if n is None else size(n) for n in most), fetched
+    on_disk = f"{'' if model.shape else '~'}{_gb(model.n_bytes)}"
+    return model.name, on_disk, *("-" if n is None else _gb(n) for n in most), fetched
+
+
+def _gb(n_bytes: int) -> str:
+    """Without the unit, with a digit that says something of small models too."""
+    return f"{n_bytes / 1e9:.{1 if n_bytes >= 1e9 else 2}f}"

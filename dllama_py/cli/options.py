@@ -106,6 +106,7 @@ def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = pos
     group.add_argument(
         "--chunk", type=positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
     )
+    group.add_argument("--verbose", action="store_true", help="the model's shape, slices, memory and threads too")
 
 
 def add_sampling_options(parser: Parser, temperature: float, top_p: float) -> None:

@@ -24,6 +24,14 @@ def stage_page(plan: Plan) -> str:
     return f"{table(PLACES + TIMES, rows, left=3)}\n{_foretold(plan)}"
 
 
+def stage_line(plan: Plan) -> str:
+    """Which stage has how many layers, and what to expect; then who is left out, and why."""
+    used = [stage for stage in plan.stages if stage.layers]
+    places = ", ".join(f"{len(stage.layers)} on {' and '.join(dict.fromkeys(stage.hosts))}" for stage in used)
+    rates = f"decode {plan.decode_tok_s:.1f} tokens/s, prefill {plan.prefill_tok_s:.0f}"
+    return "\n".join([f"layers: {places}; predicted: {rates}", *plan.notes])
+
+
 def _foretold(plan: Plan) -> str:
     hops_ms, n_used = 1000 * plan.hops_s, sum(count > 0 for count in plan.counts)
     between = f", {hops_ms:.2f} of them between the stages" if n_used > 1 else ""

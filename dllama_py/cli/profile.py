@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dllama_py.boot import Engine, Watch, open_engine
+from dllama_py.boot import Engine, open_engine
 from dllama_py.cli import options
 from dllama_py.cli.measuring import ANY_ID, check_room, some_prompt, warmed_up
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.profile_series import profile_nodes
 from dllama_py.cli.profile_tables import show
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.running import plan_table, say, show_stages
+from dllama_py.cli.running import say, watch_for
 from dllama_py.cost_model import Link, Network
 from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
@@ -117,7 +117,7 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
     links = _links(comm, settings.pipeline is not None and settings.pipeline.n_stages != 1)
     before = read_clocks(comm)
     with shown_progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, recording, partial(show_stages, arguments))
+        watch = watch_for(arguments, on_progress, recording)
         with open_engine(settings, comm, open_model, say, partial(check_room, arguments), watch) as engine:
             if engine is not None:
                 spans = _measure(engine, recording, arguments.prompt_tokens, arguments.steps)

@@ -11,6 +11,8 @@ from dllama_py.completion import Event, Finish, FinishReason, Piece
 from dllama_py.engine.step import StepCost
 from dllama_py.engine.token_loop import PromptChunk
 
+NO_COST = StepCost(0.0, 0.0, 0.0, 0, 0, 0)
+
 
 @dataclass(slots=True)
 class Record:
@@ -78,13 +80,16 @@ class Record:
         return sum(map(of, self.token_costs)) / max(self.n_decoded, 1)
 
 
-def step_line(event: Event, spells_ids: bool = False) -> str:
-    """One line a step, as distributed-llama prints it; '' for the end. `spells_ids`: there is no text to show."""
+def step_line(event: Event, spells_ids: bool = False, is_first: bool = False) -> str:
+    """One line a step, as distributed-llama prints it; '' for the end. `spells_ids`: there is no text to show.
+    `is_first`: the token comes with the prompt's step, whose time and bytes are told already.
+    """
     match event:
         case PromptChunk(cost=cost):
             return f"🔷️ Eval{_times_and_traffic(cost)} | ({cost.n_rows} tokens)"
         case Piece(token=token, text=text):
-            return f"🔶 Pred{_times_and_traffic(token.cost)} | {_visible(text) or (token.id if spells_ids else '~')}"
+            cost = NO_COST if is_first else token.cost
+            return f"🔶 Pred{_times_and_traffic(cost)} | {_visible(text) or (token.id if spells_ids else '~')}"
     return ""
 
 
@@ -103,11 +108,10 @@ def _visible(text: str) -> str:
 
 def summary(record: Record) -> str:
     """Totals of both phases, as distributed-llama prints them."""
-    largest = max(cost.n_rows for cost in record.prompt_costs)
     return "\n".join(
         [
             "Evaluation",
-            f"   nBatches: {largest}",
+            f"   nBatches: {len(record.prompt_costs)}",
             f"    nTokens: {record.n_prefilled}",
             f"   tokens/s: {_rate(record.n_prefilled, record.prefill_s)}",
             "Prediction",

@@ -9,7 +9,7 @@ from functools import partial
 
 from dllama_py.boot import Check, Engine, Say, Watch, open_engine
 from dllama_py.cli import options
-from dllama_py.cli.plan_table import plan_page, stage_page
+from dllama_py.cli.plan_table import plan_page, stage_line, stage_page
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.tables import table
 from dllama_py.engine.sampler import SamplerSettings
@@ -20,6 +20,7 @@ from dllama_py.planning.plan_file import as_json
 from dllama_py.progress import Progress
 from dllama_py.settings import EngineSettings
 from dllama_py.sizes import size
+from dllama_py.stamps import Recording
 from dllama_py.transport.world import joined_world
 
 
@@ -39,45 +40,71 @@ def running_engine(
     settings = settings or options.engine_settings(arguments)
     open_model = open_model or partial(options.open_model, arguments)
     with joined_world() as comm, progress() as on_progress:
-        watch = Watch(lambda plan: say(plan_table(plan)), on_progress, on_stages=partial(show_stages, arguments))
-        with open_engine(settings, comm, open_model, say, check, watch) as engine:
+        with open_engine(settings, comm, open_model, say, check, watch_for(arguments, on_progress)) as engine:
             yield engine
 
 
-def show_stages(arguments: argparse.Namespace, plan: Plan) -> None:
+def watch_for(arguments: argparse.Namespace, on_progress: Progress, recording: Recording | None = None) -> Watch:
+    """What is said while an engine opens: little, unless --verbose asks for all; the memory if it is not enough."""
+
+    def show_memory(plan: MemoryPlan) -> None:
+        if arguments.verbose or not plan.fits:
+            say(memory_table(plan))
+
+    details = say if arguments.verbose else _unsaid
+    return Watch(show_memory, on_progress, recording, partial(_show_stages, arguments), details)
+
+
+def _unsaid(line: str) -> None:
+    """Only --verbose says it."""
+
+
+def _show_stages(arguments: argparse.Namespace, plan: Plan) -> None:
     """The stages of a pipeline; with --plan-only they are the result."""
     if not arguments.plan_only:
-        say(stage_page(plan))
+        say(stage_page(plan) if arguments.verbose else stage_line(plan))
     elif getattr(arguments, "json", False):
         print(json.dumps(as_json(plan)), flush=True)
     else:
         print(plan_page(plan), flush=True)
 
 
-def plan_table(plan: MemoryPlan) -> str:
-    """Every node's needs against what it has."""
+def memory_table(plan: MemoryPlan) -> str:
+    """Every node's needs in MB against what is free there."""
     rows = [
         (
             f"rank {node.rank} on {node.host}",
-            *map(size, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
-            *([size(node.needs.draft_bytes)] if plan.draft else []),
-            *map(size, (node.needs.python_bytes, node.needs.total_bytes)),
-            "unknown" if node.free_bytes is None else size(node.free_bytes),
+            *map(_mb, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
+            *([_mb(node.needs.draft_bytes)] if plan.draft else []),
+            *map(_mb, (node.needs.python_bytes, node.needs.total_bytes)),
+            "unknown" if node.free_bytes is None else _mb(node.free_bytes),
         )
         for node in plan.nodes
     ]
     draft = ["draft"] if plan.draft else []
-    heads = ("memory", "weights", "KV cache", "buffers", *draft, "program", "together", "free")
-    return f"{table(heads, rows)}\nroom for a context of {plan.longest_context} (--max-seq-len)"
+    heads = ("memory in MB", "weights", "KV cache", "buffers", *draft, "program", "total", "free")
+    return f"{table(heads, rows)}\nthere is memory for a context of {plan.longest_context} (--max-seq-len)"
 
 
-def announce(engine: Engine, sampling: SamplerSettings, say: Say) -> None:
-    """Threads, time to get ready, and the seed where one is used."""
-    hosts = {facts.host: facts.n_threads for facts in engine.ranks}
-    threads = ", ".join(f"{host} {n}" for host, n in hosts.items())
-    say(f"threads of each node: {threads} ({engine.threads.reason}); ready after {engine.load_s:.1f} s")
-    if sampling.temperature > 0:
-        say(f"seed {sampling.seed}")
+def _mb(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f}"
+
+
+def announce(engine: Engine, sampling: SamplerSettings, say: Say, verbose: bool = False) -> None:
+    """Time to get ready, machines, threads and memory, and the seed where one is used."""
+    threads = sorted({facts.n_threads for facts in engine.ranks})
+    most = max(node.needs.total_bytes for node in engine.memory.nodes)
+    n_ranks, hosts = len(engine.ranks), list(dict.fromkeys(facts.host for facts in engine.ranks))
+    nodes = f"{n_ranks} node{'s' * (n_ranks > 1)} on {', '.join(hosts)}"
+    each = " each" if n_ranks > 1 else ""
+    seed = f"; seed {sampling.seed}" if sampling.temperature > 0 else ""
+    say(
+        f"ready after {engine.load_s:.1f} s: {nodes}, {' to '.join(map(str, threads))} "
+        f"thread{'s' * (threads != [1])}{each}, {size(most)} of memory{' at most' * (n_ranks > 1)}{seed}"
+    )
+    if verbose:
+        per_host = ", ".join(f"{facts.host} {facts.n_threads}" for facts in engine.ranks)
+        say(f"threads of each node: {per_host} ({engine.threads.reason})")
 
 
 def say(line: str) -> None:

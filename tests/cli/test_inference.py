@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def test_a_seed_repeats_itself_and_is_told(tmp_path: Path, capsys: pytest.Captur
     assert answer(capsys, *wish, "--seed", "1")["ids"] == first
     assert answer(capsys, *wish, "--seed", "2")["ids"] != first
     main(["inference", "--nthreads", "1", *wish])
-    assert "\nseed " in capsys.readouterr().err
+    assert re.search(r"; seed \d+$", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_without_a_tokenizer_the_ids_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +132,9 @@ def test_step_lines_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[st
     step = r" *\d+ ms Sync *\d+ ms \| Sent *0 kB Recv *0 kB \| "
     assert re.fullmatch(rf"🔷️ Eval{step}\(2 tokens\)", lines[0])
     assert all(re.fullmatch(rf"🔶 Pred{step}.+", line) for line in lines[1:4])
+    assert re.match(r"🔶 Pred    0 ms Sync    0 ms", lines[1]), "the first token came with the prompt's step"
     rates = r"   tokens/s: \d+\.\d\d \(\d+\.\d\d ms/tok\)"
-    summary = rf"Evaluation\n   nBatches: 2\n    nTokens: 2\n{rates}\nPrediction\n    nTokens: 3\n{rates}"
+    summary = rf"Evaluation\n   nBatches: 1\n    nTokens: 2\n{rates}\nPrediction\n    nTokens: 3\n{rates}"
     assert re.search(summary, "\n".join(lines))
 
 
@@ -222,3 +224,17 @@ def test_a_small_model_must_have_the_vocabulary(tmp_path: Path, capsys: pytest.C
     assert "name it with --draft" in refused(capsys, *wish, "--speculate", "draft")
     assert "give one of them" in refused(capsys, *wish, "--speculate", "lookup", "--draft", str(other))
     assert "nowhere" in refused(capsys, *wish, "--draft", str(tmp_path / "nowhere"))
+
+
+def test_a_start_is_two_lines_and_verbose_tells_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tiny_model_file(tmp_path / "a.m"))
+    wish = ["inference", "--model", model, "--ids", "1", "--steps", "1", "--nthreads", "1"]
+    assert main(wish) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "a.m: llama, weights q40, context 512 of 512"
+    assert re.fullmatch(
+        rf"ready after [\d.]+ s: 1 node on {os.uname().nodename}, 1 thread, [\d.]+ MB of memory", second
+    )
+    assert main([*wish, "--verbose"]) == 0
+    told = capsys.readouterr().err
+    assert [words for words in (" layers, width ", "memory in MB", "threads of each node") if words not in told] == []

@@ -31,14 +31,13 @@ def test_without_a_name_the_known_models_are_listed(clone: Path) -> None:
     done = launch(clone, None)
     assert (done.returncode, done.stderr) == (0, "")
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines() if line}
-    assert lines["name"] == "model on disk 1 node 2 nodes 4 nodes 8 nodes"
-    assert re.fullmatch(r"SmolLM2 135M Instruct, Q4_1 98.4 MB( [\d.]+ MB){3} -", lines["smollm2_135m"])
-    assert re.fullmatch(r"Qwen3 30B, 3B active 18.3 GB 17.\d GB [89].\d GB 4.\d GB -", lines["qwen3_30b_a3b_q40"])
-    assert re.fullmatch(
-        r"Llama 3.3 70B Instruct 43.3 GB 4\d.\d GB 20.\d GB 10.\d GB 5.\d GB", lines["llama3_3_70b_instruct_q40"]
-    )
-    assert lines["gemma3_270m"] == "Gemma 3 270M, not tuned for chat, Q4_K_M ~253.1 MB - - - -"
-    assert lines["mixtral_8x22b"] == "Mixtral 8x22B Instruct, IQ2_XXS ~38.0 GB - - - -"
+    assert lines["name"] == "on disk 1 node 2 nodes 4 nodes 8 nodes"
+    assert re.fullmatch(r"0.10( 0.\d\d){3} -", lines["smollm2_135m"])
+    assert re.fullmatch(r"18.3 17.\d [89].\d 4.\d -", lines["qwen3_30b_a3b_q40"])
+    assert re.fullmatch(r"43.3 4\d.\d 20.\d 10.\d 5.\d", lines["llama3_3_70b_instruct_q40"])
+    assert lines["gemma3_270m"] == "~0.25 - - - -"
+    assert lines["mixtral_8x22b"] == "~38.0 - - - -"
+    assert max(map(len, done.stdout.splitlines())) <= 82
     assert "pipeline: each node has some of their layers" in done.stdout
 
 
@@ -58,7 +57,7 @@ def test_parts_are_fetched_joined_and_can_be_started(clone: Path, fake: FakeHub)
     assert os.access(script, os.X_OK)
     model, tokenizer = folder / "dllama_model_qwen3_14b_q40.m", folder / "dllama_tokenizer_qwen3_14b_q40.t"
     assert f"-np 2 {sys.executable} -m dllama_py chat --model '{model}' --tokenizer '{tokenizer}'" in script.read_text()
-    assert "14B" in (line := next(line for line in launch(clone, None).stdout.splitlines() if "qwen3_14b" in line))
+    line = next(line for line in launch(clone, None).stdout.splitlines() if "qwen3_14b" in line)
     assert line.endswith("fetched")
 
 
@@ -66,7 +65,7 @@ def test_without_a_terminal_it_does_not_ask(clone: Path, fake: FakeHub) -> None:
     done = launch(clone, fake, "qwen3_14b_q40", words="y\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"qwen3_14b_q40: {clone}/models/qwen3_14b_q40/dllama_model_qwen3_14b_q40.m",
+        f"Qwen3 14B: {clone}/models/qwen3_14b_q40/dllama_model_qwen3_14b_q40.m",
         f"written: {clone}/run_qwen3_14b_q40.sh",
     ]
 

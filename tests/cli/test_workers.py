@@ -43,7 +43,8 @@ def test_workers_become_hosts(arguments: list[str], command: str, capsys: pytest
 
 def test_the_line_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(tiny_model_file(tmp_path / "tiny.m"))
-    line = told(capsys, "inference", "--model", model, "--ids", "1", "--steps", "1", "--workers", "localhost:9998")
+    wish = ("--model", model, "--ids", "1", "--steps", "1", "--verbose")
+    line = told(capsys, "inference", *wish, "--workers", "localhost:9998")
     command = line.partition("not exist: ")[2].replace("mpirun", str(Path(sys.executable).with_name("mpirun")), 1)
     done = subprocess.run(
         command.replace(" python ", f" {sys.executable} ").split(),
