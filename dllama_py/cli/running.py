@@ -95,7 +95,7 @@ def announce(engine: Engine, sampling: SamplerSettings, say: Say, verbose: bool 
     threads = sorted({facts.n_threads for facts in engine.ranks})
     most = max(node.needs.total_bytes for node in engine.memory.nodes)
     n_ranks, hosts = len(engine.ranks), list(dict.fromkeys(facts.host for facts in engine.ranks))
-    nodes = f"{n_ranks} node{'s' * (n_ranks > 1)} on {', '.join(hosts)}"
+    nodes = f"{n_ranks} node{'s' * (n_ranks > 1)} on {', '.join(map(str, hosts))}"
     each = " each" if n_ranks > 1 else ""
     seed = f"; seed {sampling.seed}" if sampling.temperature > 0 else ""
     say(

@@ -7,6 +7,7 @@ from dllama_py.cli.running import memory_table
 from dllama_py.cli.tables import table
 from dllama_py.memory_plan import MemoryPlan, NodePlan
 from dllama_py.model.memory import RankMemory
+from dllama_py.transport.hosts import Host
 
 
 def test_columns_are_as_wide_as_their_widest_entry() -> None:
@@ -38,7 +39,7 @@ def test_ranks_that_differ_are_a_range() -> None:
 
 def test_the_memory_of_large_nodes_fits_a_terminal() -> None:
     needs = RankMemory(*[123_456_700_000] * len(RankMemory.__dataclass_fields__))
-    nodes = tuple(NodePlan(rank, "raspberrypi.local", needs, 123_456_700_000) for rank in range(8))
+    nodes = tuple(NodePlan(rank, Host.named("raspberrypi.local"), needs, 123_456_700_000) for rank in range(8))
     text = memory_table(MemoryPlan(nodes, 4096, 8192))
     assert "memory in MB" in text
     assert max(map(len, text.splitlines())) <= 90
