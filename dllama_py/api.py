@@ -37,6 +37,7 @@ from dllama_py.prompting import (
     end_ids,
     open_text,
     prompt_ids,
+    template_options,
     written_down,
 )
 from dllama_py.settings import TOPOLOGIES, EngineSettings, PipelineSettings, check_number, checked_path
@@ -70,16 +71,17 @@ class Wish:
     max_tokens: int
     sampling: SamplerSettings
     stops: Sequence[str]
+    template_options: Mapping[str, Any]
 
     @classmethod
-    def checked(cls, prompt: Any, max_tokens: Any, sampling: Any, stop: Any) -> "Wish":
+    def checked(cls, prompt: Any, max_tokens: Any, sampling: Any, stop: Any, options: Any) -> "Wish":
         """None: the default. UsageError for what cannot be meant."""
         max_tokens = MAX_TOKENS if max_tokens is None else max_tokens
         check_number("max_tokens", max_tokens, least=0)
         sampling = GREEDY if sampling is None else sampling
         if not isinstance(sampling, SamplerSettings):
             raise UsageError(f"sampling is {sampling!r}; expected SamplerSettings")
-        return cls(written_down(prompt), max_tokens, sampling, _stops(stop))
+        return cls(written_down(prompt), max_tokens, sampling, _stops(stop), template_options(options))
 
 
 class Engine:
@@ -177,8 +179,10 @@ class Engine:
         max_tokens: int | None = None,
         sampling: SamplerSettings | None = None,
         stop: str | Sequence[str] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[StreamedToken]:
-        """The answer, token by token; the last item has its `finish_reason`.
+        """The answer, token by token; the last item has its `finish_reason`. chat_template_kwargs: variables of the
+        model's template for chat messages, as {"enable_thinking": False}.
 
         None: 256 tokens at most, greedily, and no `stop` texts. Whoever stops listening ends the answer. UsageError for
         a prompt that does not fit, and for what cannot be meant.
@@ -187,7 +191,7 @@ class Engine:
             raise UsageError("the engine is not open; use it inside `with Engine.open(...) as engine:`")
         tokens: asyncio.Queue[Event | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        wish = Wish.checked(prompt, max_tokens, sampling, stop)
+        wish = Wish.checked(prompt, max_tokens, sampling, stop, chat_template_kwargs)
         job = self._opened.job(wish, partial(_tell, loop, tokens))
         self._opened.desk.submit(job)
         try:
@@ -227,6 +231,8 @@ class Engine:
         text = open_text(checkpoint, self._tokenizer)
         if text is not None:
             check_vocabulary(text, checkpoint)
+            for line in text.tokenizer.notes:
+                self._say(line)
         return checkpoint
 
 
@@ -241,7 +247,7 @@ class _Opened:
     def job(self, wish: Wish, tell: Tell) -> Job:
         """UsageError for a prompt that is empty, too long, or not to be had."""
         text, orders = self.text, self.engine.orders
-        ids = prompt_ids(text, wish.prompt)
+        ids = prompt_ids(text, wish.prompt, wish.template_options)
         orders.check_prompt(ids)
         n_vocab = text.tokenizer.vocab_size if text else orders.config.vocab_size
         ends = end_ids(self.engine.checkpoint, text)

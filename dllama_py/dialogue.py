@@ -5,8 +5,9 @@ computed again. An answer goes back into the conversation as text, so a template
 prompt is always the one that the template would give to anybody.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from dllama_py.completion import Event, Finish, Piece, Request, complete
 from dllama_py.engine.sampler import SamplerSettings
@@ -24,11 +25,15 @@ _TAIL_IDS = 8  # enough for a `<think>` spelled in several tokens and the line e
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How questions are answered; `n_tokens` None means as many as the context has room for."""
+    """How questions are answered; `n_tokens` None means as many as the context has room for.
+
+    template_options: further variables of the template, as enable_thinking.
+    """
 
     sampling: SamplerSettings
     n_tokens: int | None = None
     stops: Sequence[str] = ()
+    template_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Dialogue:
     ) -> None:
         self._text = text
         self._manner = manner
+        self.template_options = dict(manner.template_options)  # may be changed between questions
         self.speculation = speculation
         self._sequence = CachedSequence(runner, slot=0)
         self.context = runner.context
@@ -65,7 +71,7 @@ class Dialogue:
     def restart(self, system: str | None) -> None:
         """Forgets everything but the system prompt, which is this one. InputError, and no change, if it is refused."""
         if system:
-            self._text.chat_ids("Hello", system)
+            self._text.chat_ids("Hello", system, self.template_options)
         self.system = system
         self.messages = [{"role": "system", "content": system}] if system else []
 
@@ -74,13 +80,14 @@ class Dialogue:
         """Positions left in the context."""
         return self._sequence.room
 
-    def pose(self, words: str) -> Question:
-        """What would be computed for a question; nothing is changed yet.
+    def pose(self, words: str, options: Mapping[str, Any] | None = None) -> Question:
+        """What would be computed for a question; nothing is changed yet. options: of this question alone, before
+        `template_options`.
 
         InputError if the template refuses the conversation, UsageError if it does not fit the context.
         """
         messages = [*self.messages, {"role": "user", "content": words}]
-        prompt = self._text.template.encode(messages)
+        prompt = self._text.template.encode(messages, options=self.template_options | dict(options or {}))
         if len(prompt) > self.context:
             raise UsageError(
                 f"the conversation with this question has {len(prompt)} tokens, the context {self.context}; "

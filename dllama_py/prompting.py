@@ -18,6 +18,7 @@ from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.strangers import refuse_stranger_shard
 from dllama_py.formats.tokenizer_file import is_tokenizer_file, read_tokenizer_file
 from dllama_py.text.chat import ChatTemplate
+from dllama_py.text.gguf_special_ids import named_end_ids
 from dllama_py.text.special_ids import end_ids as ids_in_settings
 from dllama_py.text.special_ids import folder_settings
 from dllama_py.text.stored_ids import with_folder_ids
@@ -37,10 +38,10 @@ class Text:
     tokenizer: Tokenizer
     template: ChatTemplate
 
-    def chat_ids(self, user: str, system: str | None = None) -> list[int]:
-        """One question through the template."""
+    def chat_ids(self, user: str, system: str | None = None, options: Mapping[str, Any] | None = None) -> list[int]:
+        """One question through the template; options: see `ChatTemplate.render`."""
         messages = [{"role": "system", "content": system}] if system else []
-        return self.template.encode([*messages, {"role": "user", "content": user}])
+        return self.template.encode([*messages, {"role": "user", "content": user}], options=options)
 
     def built_in_ids(self) -> list[int]:
         """The built-in question, as chat where the model can chat."""
@@ -105,8 +106,7 @@ def end_ids(checkpoint: Checkpoint, text: Text | None) -> frozenset[int]:
         return text.tokenizer.eos_ids
     if checkpoint.path.is_dir():
         return ids_in_settings(folder_settings(checkpoint.path))
-    id = checkpoint.metadata.get("tokenizer.ggml.eos_token_id")
-    return frozenset([id]) if isinstance(id, int) else frozenset()
+    return named_end_ids(checkpoint.metadata)
 
 
 def need_text(text: Text | None, purpose: str, instead: str = "") -> Text:
@@ -137,8 +137,22 @@ def written_down(prompt: Any) -> Prompt:
     return list(prompt)
 
 
-def prompt_ids(text: Text | None, prompt: Prompt) -> list[int]:
-    """UsageError for a mixture, and for text where there is no tokenizer."""
+def template_options(given: Any) -> dict[str, Any]:
+    """Variables for a chat template, from whoever asks; None: no more than it has. UsageError for what names none."""
+    options = {} if given is None else given
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise UsageError(
+            f'chat_template_kwargs is {given!r}; expected names and values, as {{"enable_thinking": false}}'
+        )
+    return dict(options)
+
+
+def prompt_ids(text: Text | None, prompt: Prompt, options: Mapping[str, Any] | None = None) -> list[int]:
+    """options: of a chat, see `ChatTemplate.render`. UsageError for a mixture, for options of another prompt, and for
+    text where there is no tokenizer.
+    """
+    if options and not is_chat(prompt):
+        raise UsageError("chat_template_kwargs is for chat messages; this prompt is none")
     if isinstance(prompt, str):
         return need_text(text, "a text prompt", ", or token ids").tokenizer.encode(prompt)
     ids = [int(each) for each in prompt if isinstance(each, Integral) and not isinstance(each, bool)]
@@ -146,7 +160,7 @@ def prompt_ids(text: Text | None, prompt: Prompt) -> list[int]:
     if len(ids) == len(prompt):
         return ids
     if len(messages) == len(prompt):
-        return need_text(text, "a chat").template.encode(messages)
+        return need_text(text, "a chat").template.encode(messages, options=options)
     kinds = ", ".join(sorted({type(each).__name__ for each in prompt}))
     raise UsageError(f"the prompt holds {kinds}; expected a text, token ids alone, or chat messages alone")
 
@@ -155,8 +169,12 @@ def drops_first_space(text: Text | None, prompt: Prompt, ids: Sequence[int]) -> 
     """Whether an answer to that prompt, which has these ids, begins a text; see `Text.drops_space_after`."""
     if text is None:
         return False
-    is_chat = not isinstance(prompt, str) and any(isinstance(each, Mapping) for each in prompt)
-    return text.tokenizer.drops_first_space if is_chat else text.drops_space_after(ids)
+    return text.tokenizer.drops_first_space if is_chat(prompt) else text.drops_space_after(ids)
+
+
+def is_chat(prompt: Prompt) -> bool:
+    """Whether it holds messages."""
+    return not isinstance(prompt, str) and any(isinstance(each, Mapping) for each in prompt)
 
 
 def _from_folder(folder: Path, name: str | None = None) -> Text:

@@ -192,6 +192,8 @@ def test_none_is_the_default() -> None:
         ([1], {"sampling": "hot"}, "sampling is 'hot'; expected SamplerSettings"),
         ([1], {"max_tokens": "8"}, "max_tokens is '8'; expected a whole number from 0"),
         ([1], {"max_tokens": True}, "max_tokens is True; expected a whole number from 0"),
+        ("Hi", {"chat_template_kwargs": {"a": 1}}, "chat_template_kwargs is for chat messages; this prompt is none"),
+        ([1], {"chat_template_kwargs": [1]}, r"chat_template_kwargs is \[1\]; expected names and values"),
         (b"Hi", {}, "the prompt is b'Hi'; expected a text, token ids or chat messages"),
         (bytearray(b"Hi"), {}, "the prompt is bytearray"),
         ({"role": "user"}, {}, "the prompt is {'role': 'user'}; expected a text, token ids or chat messages"),

@@ -1,4 +1,5 @@
 # python -m pytest tests/test_dialogue.py
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,20 @@ def test_the_template_drops_thoughts_also_those_cut_short() -> None:
     dialogue = scripted_dialogue(b"<think>hm</think>Yes", "Hi", n_tokens=9)
     ask(dialogue, "Hi")
     assert dialogue.messages[-1]["content"] == "<think>hm</think>"
+
+
+THINKS = "{{ messages[-1].content }}{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}"
+
+
+def test_thinking_can_be_switched_off_for_all_questions_or_for_one() -> None:
+    text, off = byte_text(THINKS), {"enable_thinking": False}
+    assert Dialogue(text, ScriptedRunner([0]), GREEDY).pose("Hi").thinks
+    dialogue = Dialogue(text, ScriptedRunner([0]), replace(GREEDY, template_options=off))
+    assert not dialogue.pose("Hi").thinks
+    assert dialogue.pose("Hi", {"enable_thinking": True}).thinks
+    assert not dialogue.pose("Hi").thinks
+    dialogue.template_options["enable_thinking"] = True
+    assert dialogue.pose("Hi").thinks and not dialogue.pose("Hi", off).thinks
 
 
 def test_a_prompt_that_opens_a_thought_is_recognised() -> None:

@@ -9,10 +9,11 @@ import pytest
 from dllama_py.errors import InputError, UsageError
 from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.tokenizer_file import tokenizer_file_bytes
-from dllama_py.prompting import need_text, open_text, text_from_path
+from dllama_py.prompting import need_text, open_text, prompt_ids, text_from_path
 from dllama_py.token_list import TokenList
 from tests import checkpoints
 from tests.checkpoints import own_folder, tiny_gguf, tiny_model_file
+from tests.support.chats import byte_text
 
 
 def test_models_without_a_tokenizer_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,3 +56,11 @@ def test_what_is_no_tokenizer_is_named(tmp_path: Path, name: str, content: bytes
     for path in (tmp_path, tmp_path / name):
         with pytest.raises(InputError, match=f"^{tmp_path / name}: {words}"):
             text_from_path(path)
+
+
+def test_options_of_a_program_reach_the_template() -> None:
+    text = byte_text("{{ messages[0].content }}{% if enable_thinking is false %}!{% endif %}")
+    messages = [{"role": "user", "content": "Hi"}]
+    assert text.tokenizer.decode(prompt_ids(text, messages, {"enable_thinking": False})) == "Hi!"
+    assert text.tokenizer.decode(prompt_ids(text, messages)) == "Hi"
+    assert text.tokenizer.decode(text.chat_ids("Hi", options={"enable_thinking": False})) == "Hi!"

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable
+from typing import Any
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
@@ -10,7 +11,7 @@ from dllama_py.cli.faces import Face, opened_face
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.progress_lines import told_progress
 from dllama_py.cli.record import Record, result
-from dllama_py.cli.running import announce, running_engine, say
+from dllama_py.cli.running import announce, running_engine, say, tell_notes
 from dllama_py.cli.speculating import (
     add_speculation_options,
     speculating_settings,
@@ -25,7 +26,7 @@ from dllama_py.engine.speculation import Speculating
 from dllama_py.errors import DllamaError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.orders import Orders
-from dllama_py.prompting import Text, check_vocabulary, need_text, open_text
+from dllama_py.prompting import Text, check_vocabulary, need_text, open_text, template_options
 from dllama_py.text.thinking import ThoughtSplitter
 
 EPILOG = """examples:
@@ -47,6 +48,13 @@ def add_options(parser: options.Parser) -> None:
     parser.add_argument("--steps", type=options.positive, metavar="N", help="tokens of an answer at most")
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends an answer; may be repeated")
     parser.add_argument("--json-lines", action="store_true", help="for programs: JSON objects in and out, one a line")
+    parser.add_argument(
+        "--chat-template-kwargs",
+        type=_template_options,
+        default={},
+        metavar="JSON",
+        help="""variables of the model's template, such as '{"enable_thinking": false}'""",
+    )
     options.add_model_options(parser)
     options.add_engine_options(parser)
     options.add_sampling_options(parser, temperature=0.8, top_p=0.9)
@@ -59,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--json tells one answer; give its question with --prompt, or take --json-lines")
     if arguments.json_lines and arguments.prompt is not None:
         raise UsageError("--json-lines is for conversations, --prompt for one answer; give one of them")
-    manner = Manner(options.sampler_settings(arguments), arguments.steps, arguments.stop)
+    sampling, kwargs = options.sampler_settings(arguments), arguments.chat_template_kwargs
+    manner = Manner(sampling, arguments.steps, arguments.stop, kwargs)
     texts: list[Text] = []
 
     def check(checkpoint: Checkpoint, orders: Orders) -> None:
@@ -85,11 +94,22 @@ def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders:
     """The model can chat: known before anything is loaded."""
     text = need_text(open_text(checkpoint, arguments.tokenizer), "chat")
     check_vocabulary(text, checkpoint)
-    if arguments.prompt is None:
-        text.chat_ids("Hello", arguments.system)  # whether there is a template, and one that takes what is wanted
-    else:
-        orders.check_prompt(text.chat_ids(arguments.prompt, arguments.system))
+    tell_notes(text)
+    words = "Hello" if arguments.prompt is None else arguments.prompt
+    ids = text.chat_ids(words, arguments.system, arguments.chat_template_kwargs)
+    if arguments.prompt is not None:  # else it is known now that the template takes what is wanted
+        orders.check_prompt(ids)
     return text
+
+
+def _template_options(text: str) -> dict[str, Any]:
+    """A type for argparse."""
+    try:
+        return template_options(json.loads(text))
+    except (ValueError, RecursionError):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no JSON; expected an object") from None
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespace) -> None:
@@ -147,7 +167,7 @@ def _change_system(system: str | None, dialogue: Dialogue, face: Face) -> None:
 
 def _answer(words: str, dialogue: Dialogue, face: Face, is_cancelled: Callable[[], bool]) -> None:
     try:
-        question = dialogue.pose(words)
+        question = dialogue.pose(words, template_options(face.template_options))
     except DllamaError as error:
         face.say(f"error: {error}")
         return

@@ -1,6 +1,7 @@
 """Who a chat talks to: a terminal, plain lines, or a program that shows the conversation.
 
-With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, or
+With `--json-lines` each line of standard input is an object: `{"line": TEXT}`, what the user typed, perhaps with
+`"chat_template_kwargs": OBJECT` beside it, which counts for the template of this question alone; or
 `{"cancel": true}`, which stops the answer; the end of input ends the chat once all lines are answered. A field of
 another type is refused with a note. Lines of standard output: `{"text": TEXT, "thought": BOOL}`, more of the answer;
 `{"note": TEXT}`, a line beside it; `{"waiting": true}`, the next line is awaited; before the first of these, how far
@@ -24,6 +25,8 @@ from dllama_py.cluster.terminal import Console
 
 class Face(Protocol):
     """The user, seen from the conversation."""
+
+    template_options: object  # what came with the last line for the template, None where nothing did
 
     def ask(self) -> str | None:
         """The next line, None at the end."""
@@ -57,6 +60,8 @@ def opened_face(json_lines: bool) -> Iterator[Face]:
 class Terminal(Console):
     """A console in the process that computes: Ctrl-C sets a flag that is seen between tokens."""
 
+    template_options: object = None
+
     @contextmanager
     def answering(self) -> Iterator[Callable[[], bool]]:
         cancelled = threading.Event()
@@ -66,6 +71,8 @@ class Terminal(Console):
 
 class Lines:
     """Plain lines in, plain answers out: a pipe, or a rank under MPI, which has no terminal."""
+
+    template_options: object = None
 
     def __init__(self, lines: TextIO, out: TextIO) -> None:
         self._lines = lines
@@ -99,18 +106,21 @@ class JsonLines:
 
     def __init__(self, lines: TextIO, out: TextIO) -> None:
         self._out = out
-        self._typed: queue.SimpleQueue[str | _Refused | None] = queue.SimpleQueue()
+        self._typed: queue.SimpleQueue[tuple[str | _Refused | None, object]] = queue.SimpleQueue()
+        self.template_options: object = None
         self._n_typed = self._n_cancelled = self._n_asked = 0  # lines: heard, those before the last cancel, given
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
     def ask(self) -> str | None:
         self._tell(waiting=True)
         self._n_asked += 1
-        while isinstance(line := self._typed.get(), _Refused):
+        line, self.template_options = self._typed.get()
+        while isinstance(line, _Refused):
             self.say(f"error: {line.reason}")
             if line.is_line:
                 self._tell(waiting=True)
                 self._n_asked += 1
+            line, self.template_options = self._typed.get()
         return line
 
     def show(self, text: str, thought: bool) -> None:
@@ -136,15 +146,15 @@ class JsonLines:
                 message = json_object(line)
                 self._hear({"line": line.rstrip("\r\n")} if message is None else message)  # no JSON: somebody typed it
         finally:  # whatever happens, nobody waits for it
-            self._typed.put(None)
+            self._typed.put((None, None))
 
     def _hear(self, message: Mapping[str, object]) -> None:
         refused = _refused(message)
         self._n_typed += refused.is_line if refused else "line" in message
         if refused:
-            self._typed.put(refused)
+            self._typed.put((refused, None))
         elif "line" in message:
-            self._typed.put(str(message["line"]))
+            self._typed.put((str(message["line"]), message.get("chat_template_kwargs")))
         elif message["cancel"]:
             self._n_cancelled = self._n_typed
 

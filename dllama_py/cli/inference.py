@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dllama_py.boot import Engine
 from dllama_py.cli import options
 from dllama_py.cli.record import Record, result, step_line, summary
-from dllama_py.cli.running import announce, running_engine, say
+from dllama_py.cli.running import announce, running_engine, say, tell_notes
 from dllama_py.cli.speculating import (
     add_speculation_options,
     speculating_settings,
@@ -73,6 +73,7 @@ class _Prepared:
 def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: Checkpoint, orders: Orders) -> _Prepared:
     """The prompt's ids, before anything is loaded."""
     text = open_text(checkpoint, arguments.tokenizer)
+    tell_notes(text)
     if text is not None:
         check_vocabulary(text, checkpoint)
     as_chat = False

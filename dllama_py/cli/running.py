@@ -18,6 +18,7 @@ from dllama_py.memory_plan import MemoryPlan
 from dllama_py.planning.plan import Plan
 from dllama_py.planning.plan_file import as_json
 from dllama_py.progress import Progress
+from dllama_py.prompting import Text
 from dllama_py.settings import EngineSettings
 from dllama_py.sizes import size
 from dllama_py.stamps import Recording
@@ -105,6 +106,12 @@ def announce(engine: Engine, sampling: SamplerSettings, say: Say, verbose: bool 
     if verbose:
         per_host = ", ".join(f"{facts.host} {facts.n_threads}" for facts in engine.ranks)
         say(f"threads of each node: {per_host} ({engine.threads.reason})")
+
+
+def tell_notes(text: Text | None) -> None:
+    """What the reader of the tokenizer has to say."""
+    for line in text.tokenizer.notes if text else ():
+        say(line)
 
 
 def say(line: str) -> None:

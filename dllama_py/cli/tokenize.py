@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from dllama_py.cli.options import Parser, add_json_option, model_path
@@ -44,4 +45,6 @@ def _tokenizer(arguments: argparse.Namespace) -> Tokenizer:
     text = open_text(checkpoint, arguments.tokenizer)
     if text is None:
         raise UsageError(f"{model_path(arguments)} holds no tokenizer; give --tokenizer ({TOKENIZER_SOURCES})")
+    for line in text.tokenizer.special_ids.notes:
+        print(line, file=sys.stderr)
     return text.tokenizer

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.text.sandbox import PromptEnvironment, render
 from dllama_py.text.shield import Shield
 from dllama_py.text.template_sources import folder_sources, gguf_sources
@@ -18,6 +18,9 @@ from dllama_py.text.tokenizer import Tokenizer, check_unicode
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
+
+_OWN = {"messages", "tools", "add_generation_prompt"}
+_NOTHING = {"documents": None}  # as transformers passes it: some templates ask whether it is none
 
 
 class ChatTemplate:
@@ -61,12 +64,13 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> str:
-        """The prompt as text, as Hugging Face renders it. options: further variables, as enable_thinking.
+        """The prompt as text, as Hugging Face renders it. options: further variables, as enable_thinking; what
+        transformers calls chat_template_kwargs.
 
         InputError, in one line, if there is no template, if it refuses, fails or takes too much, or a message is
         malformed. To get ids use `encode`: in this text a user's words and control tokens look the same.
         """
-        variables = {**(options or {}), "add_generation_prompt": add_generation_prompt, "tools": tools or None}
+        variables = {**_checked(options), "add_generation_prompt": add_generation_prompt, "tools": tools or None}
         return self._render(self._source(tools), variables | {"messages": [_message(message) for message in messages]})
 
     def encode(
@@ -79,9 +83,9 @@ class ChatTemplate:
     ) -> list[int]:
         """The prompt as ids: control tokens come from the template alone, and there is one begin token if any."""
         source = self._source(tools)
-        said = {"messages": [_message(message) for message in messages], "tools": tools or None}
+        said = {**_checked(options), "messages": [_message(message) for message in messages], "tools": tools or None}
         shield = Shield(self._tokenizer, [source, said])
-        variables = {**(options or {}), "add_generation_prompt": add_generation_prompt, **shield.cover(said)}
+        variables = {**shield.cover(said), "add_generation_prompt": add_generation_prompt}
         ids = shield.encode(self._render(source, variables))
         special = self._tokenizer.special_ids
         if special.bos_id is None or not special.add_bos or ids[:1] == [special.bos_id]:
@@ -105,11 +109,18 @@ class ChatTemplate:
         names = {"bos_token": ids.bos_id, "eos_token": ids.eos_id}
         tokens = {name: self._tokenizer.token_text(id) for name, id in names.items() if id is not None}
         try:
-            return render(self._environment, source, tokens | variables)
+            return render(self._environment, source, _NOTHING | tokens | variables)
         except TemplateError as error:
             raise InputError(f"the chat template refused: {_one_line(error)}") from error
         except Exception as error:  # whatever Python raises in an operation that the template asks for
             raise InputError(f"the chat template failed: {type(error).__name__}: {_one_line(error)}") from error
+
+
+def _checked(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    taken = sorted(_OWN & set(options or {}))
+    if taken:
+        raise UsageError(f"chat_template_kwargs holds {taken[0]!r}, which the conversation itself gives; leave it out")
+    return dict(options or {})
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -72,6 +72,12 @@ class Tokenizer:
         return self.special_ids.bos_id
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What its user should know, a line each."""
+        endless = "nothing names an end token of the model: an answer ends at its limit alone"
+        return self.special_ids.notes if self.eos_ids else (*self.special_ids.notes, endless)
+
+    @property
     def eos_ids(self) -> frozenset[int]:
         return self.special_ids.eos_ids
 

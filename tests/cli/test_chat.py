@@ -135,6 +135,36 @@ def test_the_end_of_input_does_not_cut_the_answer() -> None:
     assert "".join(each.get("text", "") for each in told) == "Yes!\n"
 
 
+THINKS = "{{ messages[-1].content }}{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}"
+
+
+def test_what_comes_with_a_line_is_for_its_template() -> None:
+    off = '{"line": "Hi", "chat_template_kwargs": {"enable_thinking": false}}\n'
+    runner = ScriptedRunner([ord("a")] * 99, 258, max_rows=64, prompt_length=1, context=64)
+    out = io.StringIO()
+    face = JsonLines(io.StringIO(off + '{"line": "Hi"}\n{"line": "Hi", "chat_template_kwargs": [1]}\n'), out)
+    talk(Dialogue(byte_text(THINKS), runner, Manner(SamplerSettings(), 1)), face)
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [each["thought"] for each in told if each.get("text", "\n") != "\n"] == [False, True]
+    notes = [each["note"] for each in told if "note" in each]
+    assert notes[-1] == ('error: chat_template_kwargs is [1]; expected names and values, as {"enable_thinking": false}')
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("{", "argument --chat-template-kwargs: '{' is no JSON; expected an object"),
+        ("[1]", "argument --chat-template-kwargs: chat_template_kwargs is [1]; expected names and values"),
+        ('{"tools": []}', "chat_template_kwargs holds 'tools', which the conversation itself gives; leave it out"),
+    ],
+)
+def test_variables_that_cannot_be_meant(
+    given: str, complaint: str, smollm2_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "--model", str(smollm2_gguf), "--prompt", "Hi", "--chat-template-kwargs", given]) == 2
+    assert complaint in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", ["null", "[1]", '"Hi"', "12"])
 def test_what_is_no_message_is_what_somebody_typed(line: str) -> None:
     assert JsonLines(io.StringIO(line + "\n"), io.StringIO()).ask() == line

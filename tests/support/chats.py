@@ -48,6 +48,8 @@ def scripted_dialogue(
 class ScriptedFace:
     """Types lines; remembers what was shown and said. `cancel_at`: presses Ctrl-C once so much was shown."""
 
+    template_options: object = None
+
     def __init__(self, *lines: str, cancel_at: int | None = None) -> None:
         self._lines = iter(lines)
         self._cancel_at = cancel_at

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dllama_py.errors import InputError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.text.chat import ChatTemplate
 from dllama_py.text.tokenizer import Tokenizer
 
@@ -83,6 +83,31 @@ def test_a_message_without_content_has_none(tiny: Tokenizer) -> None:
 def test_variables_of_the_caller_reach_the_template(tiny: Tokenizer) -> None:
     template = ChatTemplate({"default": "{{ enable_thinking }}{{ bos_token }}{{ eos_token }}"}, tiny)
     assert template.render(HELLO, options={"enable_thinking": False}) == "False<|begin|><|im_end|>"
+
+
+def test_the_library_passes_none_for_what_is_not_given(tiny: Tokenizer) -> None:
+    """As transformers does; `documents is defined` is true there."""
+    source = "{{ tools is none }}{{ documents is none }}{{ documents is defined }}{{ other is defined }}"
+    template = ChatTemplate({"default": source}, tiny)
+    assert template.render(HELLO) == tiny.decode(template.encode(HELLO)) == "TrueTrueTrueFalse"
+    given = {"options": {"documents": [{"title": "a"}]}}
+    assert template.render(HELLO, **given) == tiny.decode(template.encode(HELLO, **given)) == "TrueFalseTrueFalse"
+
+
+def test_variables_of_the_caller_write_no_control_tokens(tiny: Tokenizer) -> None:
+    template = ChatTemplate({"default": "<|user|>{{ documents[0].text }}{{ style }}"}, tiny)
+    options = {"documents": [{"text": "<|im_end|>"}], "style": "<|im_start|>"}
+    ids = template.encode(HELLO, options=options)
+    assert [id for id in ids if tiny.is_special(id)] == [263]
+    assert tiny.decode(ids) == template.render(HELLO, options=options) == "<|user|><|im_end|><|im_start|>"
+
+
+@pytest.mark.parametrize("name", ["messages", "tools", "add_generation_prompt"])
+def test_variables_of_the_conversation_cannot_be_given(tiny: Tokenizer, name: str) -> None:
+    template = ChatTemplate({"default": CHATML}, tiny)
+    for build in (template.render, template.encode):
+        with pytest.raises(UsageError, match=f"chat_template_kwargs holds '{name}'"):
+            build(HELLO, options={name: []})
 
 
 @pytest.mark.parametrize(
