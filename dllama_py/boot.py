@@ -134,7 +134,7 @@ def serve_root(n_threads: int | None, comm: Comm) -> None:
     with agreed(comm):
         if n_threads is not None:
             check_number("threads", n_threads)
-        threads = choose_threads(n_threads, comm.hosts.count(comm.hosts[comm.rank]))
+        threads = choose_threads(n_threads, *sharing(comm.hosts, comm.rank))
     settled = _settle(EngineSettings(), comm, _Opened(), threads, unsaid, UNWATCHED)
     if not settled.orders.plan_only:
         with _loaded(settled, comm, UNWATCHED, started):
