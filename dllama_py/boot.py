@@ -123,7 +123,7 @@ def open_engine(
     if settled.orders.plan_only:
         yield None
         return
-    with _loaded(settled, comm, watch, started) as engine:
+    with _loaded(settled, comm, watch, say, started) as engine:
         yield engine
 
 
@@ -194,7 +194,7 @@ def _settle(
 
 
 @contextmanager
-def _loaded(settled: _Settled, comm: Comm, watch: Watch, started: float) -> Iterator[Engine | None]:
+def _loaded(settled: _Settled, comm: Comm, watch: Watch, say: Say, started: float) -> Iterator[Engine | None]:
     """The weights come to all ranks, and each takes its role."""
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
     from dllama_py.kernels.team import Team
@@ -204,7 +204,7 @@ def _loaded(settled: _Settled, comm: Comm, watch: Watch, started: float) -> Iter
     orders, shards, threads = settled.orders, settled.shards, settled.threads
     checkpoint, draft, memory = settled.opened.checkpoint, settled.opened.draft, settled.memory
     metered, team = MeteredComm(comm), Team(threads.n_threads, watch.recording)
-    with loaded_rank(orders, shards, metered, checkpoint, team, watch.on_progress) as rank:
+    with loaded_rank(orders, shards, metered, checkpoint, team, watch.on_progress, say) as rank:
         own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
         ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
         with take_role(rank, team, orders, shards, metered, checkpoint) as runner:

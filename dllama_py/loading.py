@@ -1,17 +1,14 @@
 """One rank gets ready: its slices arrive and are packed, its programs are put together."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-import numpy as np
 
 from dllama_py.drafting import Draft
 from dllama_py.engine.hops import HOP_KERNELS
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
-from dllama_py.formats.identity import open_copy
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.program import Kernel
@@ -25,8 +22,8 @@ from dllama_py.model.rank_model import RankModel, kernels_of
 from dllama_py.model.rope import shared_tables
 from dllama_py.orders import Orders
 from dllama_py.progress import Progress
-from dllama_py.sharding.distribute import distribute, receive
 from dllama_py.sharding.grid import Grid
+from dllama_py.sharding.local_copies import Walk, serve_weights, take_weights
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.boxes import add_boxes
@@ -59,10 +56,14 @@ def loaded_rank(
     checkpoint: Checkpoint | None,
     team: Team,
     on_progress: Progress,
+    say: Callable[[str], None],
 ) -> Iterator[LoadedRank]:
-    """Slices to every rank (the root has the checkpoint), then this rank's programs; ends the team at the end."""
+    """Slices to every rank (the root has the checkpoint), then this rank's programs; ends the team at the end.
+
+    `say`: at the root, is told of files on other hosts that differ from its own.
+    """
     try:
-        yield _load(orders, shards, world, checkpoint, team, on_progress)
+        yield _load(orders, shards, world, checkpoint, team, on_progress, say)
     finally:
         team.close()
 
@@ -70,7 +71,7 @@ def loaded_rank(
 def load_draft(draft: Draft, team: Team, on_progress: Progress) -> LoadedRank:
     """The small model that guesses, on this rank alone, with the team of the large one."""
     world, shards = MeteredComm(SoloComm()), make_plan(draft.orders.config, 1)
-    return _load(draft.orders, shards, world, draft.checkpoint, team, on_progress)
+    return _load(draft.orders, shards, world, draft.checkpoint, team, on_progress, lambda line: None)
 
 
 def _load(
@@ -80,6 +81,7 @@ def _load(
     checkpoint: Checkpoint | None,
     team: Team,
     on_progress: Progress,
+    say: Callable[[str], None],
 ) -> LoadedRank:
     config, shard = orders.config, shards[world.rank]
     with agreed(world):
@@ -91,7 +93,11 @@ def _load(
     all_reduce = _all_reduce(comm, buffers, rounding) if comm.size > 1 else None
     kernels = [*kernels_of(layers, all_reduce), *(HOP_KERNELS if comm.size < world.size else ())]
     compile_s = _compile(kernels, world, on_progress)
-    _fill(weights, orders, shards, world, checkpoint, on_progress)
+    walk = Walk(world, shards, weights, orders.kinds, on_progress)
+    if checkpoint is None:
+        take_weights(walk, orders.local)
+    else:
+        serve_weights(walk, checkpoint, orders.local, say)
     return LoadedRank(RankModel(layers, buffers, cache, team, all_reduce), comm, weights, compile_s)
 
 
@@ -104,30 +110,6 @@ def _stage_comm(grid: Grid, world: MeteredComm) -> MeteredComm:
     """Of the ranks that share this one's layers; the world itself if these are all."""
     ranks = grid.ranks_with(world.rank)
     return world if len(ranks) == world.size else MeteredComm(world.part(ranks))
-
-
-def _fill(
-    weights: Weights,
-    orders: Orders,
-    shards: Sequence[Shard],
-    world: Comm,
-    checkpoint: Checkpoint | None,
-    on_progress: Progress,
-) -> None:
-    """From the root's file, or from the rank's own if it has the same one and the root's orders speak of it."""
-    own = {world.rank: shards[world.rank]}
-    if checkpoint is None:
-        copy = open_copy(orders.local) if orders.local else None
-        world.gather(np.array([copy is not None], np.uint8), None)
-        if copy is None:
-            receive(world, shards[world.rank], weights, orders.kinds)
-        else:
-            distribute(copy, world, own, weights, orders.kinds, on_progress)
-        return
-    has_copy = np.zeros((world.size, 1), np.uint8)
-    world.gather(np.zeros(1, np.uint8), list(has_copy))
-    served = own | {rank: shards[rank] for rank in np.flatnonzero(has_copy == 0).tolist()}
-    distribute(checkpoint, world, served, weights, orders.kinds, on_progress)
 
 
 def _reserve(orders: Orders, rank: int, shard: Shard, host: Host, n_threads: int) -> tuple[Weights, Buffers, KvCache]:

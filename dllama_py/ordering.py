@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dllama_py.config import ModelConfig
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
-from dllama_py.formats.identity import local_copy
+from dllama_py.formats.identity import LocalCopy, local_copy
 from dllama_py.orders import Orders
 from dllama_py.planning import plan_file
 from dllama_py.planning.splits import read_split
@@ -32,9 +32,16 @@ def orders_for(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence
         settings.n_slots,
         layer_counts,
         settings.pipeline.activations if settings.pipeline else "f32",
-        local_copy(checkpoint) if len(layer_counts) > 1 else None,
+        _local_copy(checkpoint, settings) if len(layer_counts) > 1 else None,
         settings.pipeline is not None and settings.pipeline.plan_only,
     )
+
+
+def _local_copy(checkpoint: Checkpoint, settings: EngineSettings) -> LocalCopy | None:
+    """Where ranks of a pipeline may find the model; None where they are not to look."""
+    if settings.pipeline is None or settings.pipeline.local_copies == "off":
+        return None
+    return local_copy(checkpoint, settings.pipeline.local_copies == "strict")
 
 
 def _layer_counts(

@@ -15,6 +15,7 @@ DEFAULT_CHUNK_ROWS = 64
 
 EXCHANGES = ("f32", "bf16", "q80")
 ACTIVATIONS = ("f32", "bf16", "int8", "int8-row")
+LOCAL_COPIES = ("auto", "strict", "off")
 TOPOLOGIES = ("tensor", "pipeline")
 CACHE_TYPES = ("auto", "f32", "f16")
 OFF, LOOKUP, DRAFT = SPECULATIONS = ("off", "lookup", "draft")
@@ -51,6 +52,9 @@ def _check_name(name: str, value: Any, known: Collection[str]) -> None:
 class PipelineSettings:
     """Layers split among stages. `n_stages`: None for one a rank. `split`: how many layers each has, or auto.
 
+    `local_copies`: whether ranks read their layers from a copy of the root's file in the same place; auto: yes, and
+    what differs comes from the root; strict: what differs is refused; off: all comes from the root.
+
     `plan`: a saved plan to follow instead; `save_plan`: where to write down the plan that is made; `plan_only`: make it
     and load nothing.
     """
@@ -61,6 +65,7 @@ class PipelineSettings:
     plan: Path | None = None
     save_plan: Path | None = None
     plan_only: bool = False
+    local_copies: str = "auto"
 
     def __post_init__(self) -> None:
         if self.n_stages is not None:
@@ -68,6 +73,7 @@ class PipelineSettings:
         if not isinstance(self.split, str):
             raise UsageError(f"split is {self.split!r}; expected auto, or a text such as '8,16,8'")
         _check_name("activations", self.activations, ACTIVATIONS)
+        _check_name("local_copies", self.local_copies, LOCAL_COPIES)
         for name, path in (("plan", self.plan), ("save_plan", self.save_plan)):
             if not isinstance(path, Path | None):
                 raise UsageError(f"{name} is {path!r}; expected a pathlib.Path")

@@ -26,6 +26,7 @@ ROWS = {
     "other-plan": "--plan .*: (made for|rank .* was on)",
     "killed-9": r"was killed by signal 9\b",
     "out-of-memory": "out of memory",
+    "local-copy": "the root's (bytes are used|file in|file; copy)",
     "not-the-file": "is a Git LFS pointer|is a web page",
     "cut-short": "it was cut short|ends at byte .*, the file at ",
     "no-such-model": "no file or folder, and no fetched model",

@@ -19,7 +19,17 @@ from dllama_py.profiling.advice import WORTH_IT
 ENOUGH = 0.97  # of the best speed; fewer threads leave more to others
 COLUMNS = ("decode_tok_s", "prefill_tok_s", "sync_ms_per_token", "roofline")
 PASSED_ON = ("model", "shape", "layers", "weights", "prompt_tokens", "steps", "max_seq_len", "buffer_float_type")
-PASSED_ON_TOO = ("kv_cache_type", "chunk", "topology", "stages", "split", "activations", "plan", "save_plan")
+PASSED_ON_TOO = (
+    "kv_cache_type",
+    "chunk",
+    "topology",
+    "stages",
+    "split",
+    "activations",
+    "plan",
+    "save_plan",
+    "local_copies",
+)
 
 Figures = dict[str, Any]
 

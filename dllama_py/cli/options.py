@@ -17,6 +17,7 @@ from dllama_py.settings import (
     CACHE_TYPES,
     DEFAULT_CHUNK_ROWS,
     EXCHANGES,
+    LOCAL_COPIES,
     TOPOLOGIES,
     WEIGHT_TYPES,
     EngineSettings,
@@ -102,6 +103,12 @@ def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = pos
     group.add_argument(
         "--activations", choices=ACTIVATIONS, help="encoding of what stages send each other (default: f32)"
     )
+    group.add_argument(
+        "--local-copies",
+        choices=LOCAL_COPIES,
+        help="of a pipeline's file on other nodes: use what equals the root's (auto, default), refuse what differs "
+        "(strict), or leave them alone (off)",
+    )
     group.add_argument("--replicate-kv", action="store_true", help="allow more nodes than KV heads")
     group.add_argument(
         "--chunk", type=positive, default=DEFAULT_CHUNK_ROWS, metavar="N", help="prompt tokens computed at once"
@@ -163,8 +170,9 @@ def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None
             arguments.plan,
             arguments.save_plan,
             arguments.plan_only,
+            arguments.local_copies or "auto",
         )
-    for option in ("stages", "plan", "split", "activations", "save_plan", "plan_only"):
+    for option in ("stages", "plan", "split", "activations", "save_plan", "plan_only", "local_copies"):
         if getattr(arguments, option) not in (None, False, "auto"):
             name = f"--{option.replace('_', '-')}"
             raise UsageError(f"{name} is for pipelines; add --topology pipeline or leave it out")

@@ -5,6 +5,7 @@ It does not know any file format, nor who will use the rows.
 """
 
 import mmap
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,12 +24,30 @@ _MOST_PARTS = 100_000  # layers times experts; today's largest models have some 
 _DROP_PAGES: int | None = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
 
 
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """By which it is seen, without reading, that a file is no longer what it was. Times in ns since 1970; that of the
+    last change of the inode too, since tools that copy into a file set the time of its content back.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+
+
+def version_of(status: os.stat_result) -> FileVersion:
+    return FileVersion(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
+
 class MappedFile:
-    """A whole file as read-only bytes; nothing is read before a view is touched."""
+    """A whole file as read-only bytes; nothing is read before a view is touched. `version`: at the time of mapping."""
 
     def __init__(self, path: Path) -> None:
         try:
             with path.open("rb") as file:
+                self.version = version_of(os.fstat(file.fileno()))
                 self.size = file.seek(0, 2)
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else None
         except OSError as error:

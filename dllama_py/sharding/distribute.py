@@ -4,7 +4,9 @@ Root and ranks go through the same loop over `tensor_specs` and chunks of rows, 
 travels: who gets which bytes follows from the plan. Neither side ever holds more than a chunk beside its slices.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,22 +33,26 @@ def distribute(
     weights: Weights,
     kinds: dict[str, FloatType],
     on_progress: Progress,
+    only: Mapping[int, Container[str]] = MappingProxyType({}),
+    on_own: Callable[[TensorSpec, range], None] = lambda spec, rows: None,
 ) -> None:
     """At the root: the slices of these ranks leave in file order, its own into `weights`.
 
-    Also on any rank that has the model itself, with its own shard alone.
+    Also on any rank that has the model itself, with its own shard alone. `only`: the names of the tensors that a rank
+    gets, where it does not get all that it holds. `on_own`: is told of rows just before they are read for this rank.
     """
-    config = checkpoint.config
-    work, done = Work("loading weights", _stored_bytes(config, shards, kinds)), 0
+    config = weights.config
+    takers = _Takers(shards, only)
+    work, done = Work("loading weights", _stored_bytes(config, takers, kinds)), 0
     for spec, start, stop in _chunks(config):
-        if not any(is_held(spec, shard) for shard in shards.values()):
+        if not takers.of(spec):
             continue
         kind = kinds[spec.name]
+        if comm.rank in takers.of(spec):
+            on_own(spec, piece_of(spec, shards[comm.rank], config).rows_within(start, stop))
         stored = _stored(checkpoint, spec, start, stop, kind)
-        for rank, shard in shards.items():
-            if not is_held(spec, shard):
-                continue
-            piece = piece_of(spec, shard, config)
+        for rank in takers.of(spec):
+            piece = piece_of(spec, shards[rank], config)
             rows = piece.rows_within(start, stop)
             if not rows or not piece.blocks:
                 continue
@@ -62,10 +68,13 @@ def distribute(
         checkpoint.release()
 
 
-def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatType]) -> None:
-    """On the other ranks: the same walk, receiving."""
+def receive(
+    comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatType], only: Container[str] | None = None
+) -> None:
+    """On the other ranks: the same walk, receiving. `only`: as the root has it for this rank."""
+    takers = _Takers({comm.rank: shard}, {} if only is None else {comm.rank: only})
     for spec, start, stop in _chunks(weights.config):
-        if not is_held(spec, shard):
+        if not takers.of(spec):
             continue
         piece = piece_of(spec, shard, weights.config)
         rows = piece.rows_within(start, stop)
@@ -76,11 +85,26 @@ def receive(comm: Comm, shard: Shard, weights: Weights, kinds: dict[str, FloatTy
             weights.put(spec, rows.start - piece.rows.start, block)
 
 
-def _stored_bytes(config: ModelConfig, shards: Mapping[int, Shard], kinds: dict[str, FloatType]) -> int:
-    """Of all tensors that these ranks hold, rows in whole blocks."""
+@dataclass(frozen=True, slots=True)
+class _Takers:
+    """Which ranks get something of a tensor."""
+
+    shards: Mapping[int, Shard]
+    only: Mapping[int, Container[str]]
+
+    def of(self, spec: TensorSpec) -> list[int]:
+        return [
+            rank
+            for rank, shard in self.shards.items()
+            if is_held(spec, shard) and (rank not in self.only or spec.name in self.only[rank])
+        ]
+
+
+def _stored_bytes(config: ModelConfig, takers: _Takers, kinds: dict[str, FloatType]) -> int:
+    """Of all tensors that are read, rows in whole blocks."""
     total = 0
     for spec in tensor_specs(config):
-        if any(is_held(spec, shard) for shard in shards.values()):
+        if takers.of(spec):
             n_rows, n_columns = spec.matrix_shape
             total += n_rows * file_bytes(kinds[spec.name], range(-(-n_columns // BLOCK))).stop
     return total

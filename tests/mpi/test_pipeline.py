@@ -167,7 +167,7 @@ def test_a_rank_without_the_file_gets_its_layers_from_the_root(
 ) -> None:
     """All other ranks find the root's own file."""
     if comm.rank == 1:
-        monkeypatch.setattr("dllama_py.loading.open_copy", lambda copy: None)
+        monkeypatch.setattr("dllama_py.sharding.local_copies.open_copy", lambda copy: None)
     check(comm, model(), PipelineSettings())
 
 
