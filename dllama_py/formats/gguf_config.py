@@ -38,7 +38,9 @@ def open_facts(path: Path, metadata: Mapping[str, Any]) -> tuple[Arch, Facts]:
     """The architecture and its facts; InputError for another one and for adapters."""
     name = metadata.get("general.architecture", "missing")
     if metadata.get("general.type", "model") != "model":
-        raise InputError(f"{path}: holds a {metadata['general.type']}, not a model; give the model's own file")
+        found = metadata["general.type"]
+        way = "merge it into its model with llama.cpp's llama-export-lora, or " if found == "adapter" else ""
+        raise InputError(f"{path}: is of the type {str(found)[:40]!r}, not a model; {way}give the model's own file")
     if type(name) is not str or name not in _ARCHS:
         raise InputError(f"{path}: architecture {str(name)[:40]!r} is not supported; {', '.join(_ARCHS)} are")
     facts = Facts(path, metadata, name)

@@ -11,6 +11,7 @@ from dllama_py.config import Arch, ModelConfig, RopePairs
 from dllama_py.errors import InputError
 from dllama_py.formats.huggingface_config import read_config
 from dllama_py.formats.mapped import MappedCheckpoint, Stored, check_config, check_rows
+from dllama_py.formats.other_checkpoints import refuse_adapter, refuse_quantised_tensors
 from dllama_py.formats.safetensors import Shards, ShardTensor, open_shards, read_json
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
 
@@ -53,6 +54,7 @@ _HARMLESS = re.compile(r"rotary_emb\.inv_freq$")  # tables that are computed ane
 
 def open_folder(folder: Path) -> MappedCheckpoint:
     """A folder with config.json and safetensors as a checkpoint; InputError unless every tensor fits."""
+    refuse_adapter(folder)
     if not (folder / "config.json").exists():
         files = [path.name for kind in ("*.gguf", "*.m") for path in sorted(folder.glob(kind))]
         named = f"name one of its files ({', '.join(files)})" if files else "give the folder of a checkpoint, or a file"
@@ -83,6 +85,7 @@ def _refuse_unused(folder: Path, config: ModelConfig, shards: Shards, known: set
     unused = sorted(name for name in shards.tensors.keys() - known if not _HARMLESS.search(name))
     if not unused:
         return
+    refuse_quantised_tensors(folder, unused)
     more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
     raise InputError(
         f"{folder}: tensors {', '.join(unused[:3])}{more} are no part of a {config.arch} model of "

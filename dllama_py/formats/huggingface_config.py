@@ -10,6 +10,7 @@ from dllama_py.config import ALWAYS_QKV_BIAS, MIXTURES, Arch, ModelConfig
 from dllama_py.errors import InputError
 from dllama_py.formats.config_json import ConfigJson
 from dllama_py.formats.huggingface_rope import DEFAULT_THETA, read_rope
+from dllama_py.formats.other_checkpoints import instead_of, refuse_quantised
 from dllama_py.rope_scaling import RopeScaling
 
 _ARCHS = {
@@ -61,7 +62,10 @@ def read_config(path: Path, values: dict[str, Any]) -> tuple[ModelConfig, frozen
 def _arch(config: ConfigJson) -> Arch:
     model_type = config.get("model_type", "missing")
     if model_type not in _ARCHS:
-        raise InputError(f"{config.path}: model_type {model_type!r} is not supported; {', '.join(_ARCHS)} are")
+        known = ", ".join(_ARCHS)
+        raise InputError(
+            f"{config.path}: model_type {model_type!r} is not supported; {known} are{instead_of(model_type)}"
+        )
     return _ARCHS[model_type]
 
 
@@ -94,13 +98,7 @@ def _biases(config: ConfigJson, arch: Arch) -> dict[str, Any]:
 def _refuse_what_is_not_computed(config: ConfigJson, arch: Arch) -> None:
     if config.get("hidden_act", "silu") != "silu":
         raise config.error("hidden_act", "silu, the only activation that is computed")
-    quantised = config.part("quantization_config")
-    if quantised.values:
-        method = quantised.get("quant_method", "unknown")
-        raise InputError(
-            f"{config.path}: the checkpoint is quantised by {method}, which cannot be read; "
-            "bf16, f16 and f32 checkpoints can, and GGUF files with Q4_0, Q4_1, Q8_0 or Q6_K"
-        )
+    refuse_quantised(config.path, config.values)
     if config.number("partial_rotary_factor", 1.0) != 1:
         raise config.error("partial_rotary_factor", "1, RoPE over the whole head")
     if arch in MIXTURES:

@@ -236,7 +236,7 @@ def test_an_adapter_is_refused(tmp_path):
     writer = small_file(tmp_path / "a")
     writer.add_string("general.type", "adapter")
     add_tensors(writer)
-    with pytest.raises(InputError, match="holds a adapter, not a model"):
+    with pytest.raises(InputError, match="is of the type 'adapter', not a model"):
         open_checkpoint(tmp_path / "a")
 
 
