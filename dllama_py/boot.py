@@ -137,7 +137,7 @@ def serve_root(n_threads: int | None, comm: Comm) -> None:
         threads = choose_threads(n_threads, *sharing(comm.hosts, comm.rank))
     settled = _settle(EngineSettings(), comm, _Opened(), threads, unsaid, UNWATCHED)
     if not settled.orders.plan_only:
-        with _loaded(settled, comm, UNWATCHED, started):
+        with _loaded(settled, comm, UNWATCHED, unsaid, started):
             pass
 
 
