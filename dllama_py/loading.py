@@ -12,6 +12,7 @@ from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
 from dllama_py.kernels.program import Kernel
+from dllama_py.kernels.read_patterns import readers_of, settle_patterns
 from dllama_py.kernels.team import Team
 from dllama_py.model.all_reduce import AllReduce
 from dllama_py.model.buffers import Buffers
@@ -131,6 +132,7 @@ def _compile(kernels: Sequence[Kernel], comm: Comm, on_progress: Progress) -> fl
     """Everything that the model runs, on all hosts, before weights travel; seconds that this rank needed."""
     started = time.perf_counter()
     warm_up(kernels, on_progress)
+    settle_patterns(readers_of(kernels))
     seconds = time.perf_counter() - started
     wait_for_kernels(comm, on_progress)
     return seconds

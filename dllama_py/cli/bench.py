@@ -22,6 +22,7 @@ from dllama_py.cli.measuring import check_room, generated, macs_per_prompt_token
 from dllama_py.cli.placing import add_placing_options, counts
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import say, watch_for
+from dllama_py.cluster.busy import busy_cores, busy_line, cpu_times
 from dllama_py.cluster.cores import choose_threads
 from dllama_py.errors import UsageError
 from dllama_py.float_types import FloatType
@@ -146,17 +147,21 @@ def _endure(comm: Comm, arguments: argparse.Namespace) -> None:
 
 def _measure_once(comm: Comm, arguments: argparse.Namespace) -> None:
     figures: Figures | None = None
-    kind = FloatType.Q40
+    kind, before = FloatType.Q40, cpu_times()
     with _engine(comm, arguments) as engine:
         if engine is not None:
             figures = _measure(engine, arguments.prompt_tokens, arguments.steps)
             if arguments.sequences:
                 figures |= _measure_together(engine, arguments)
             kind = _most_used(engine.orders)
+    in_use = busy_cores(comm, before)
     kernel = _kernel_macs_per_s(comm, kind, arguments.n_threads)
     if figures is not None:
         figures["kernel_gmac_s"] = kernel / 1e9
         figures["gemm_share"] = figures["gemm_gmac_s"] / figures["kernel_gmac_s"]
+        figures["busy_cores"] = max(in_use)
+        if busy := busy_line(comm.hosts, in_use):
+            say(busy)
         _report(figures, arguments.json)
 
 

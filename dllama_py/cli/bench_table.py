@@ -22,6 +22,7 @@ ROWS: dict[str, tuple[str, str, float, int, str]] = {
     "load_s": ("load", "s", 1, 1, "from the start to the first prompt"),
     "compile_s": ("compile", "s", 1, 1, "of that; 0 from the second start on"),
     "private_bytes": ("memory used", "MB", 1e-6, 0, "by each node"),
+    "busy_cores": ("other programs", "cores", 1, 1, "that others used on the busiest machine"),
     "sequences": ("sequences", "", 1, 0, "at once"),
     "together_tok_s": ("batch", "tokens/s", 1, 1, "of all sequences"),
     "foretold_decode_tok_s": ("predicted decode", "tokens/s", 1, 1, "by the plan of the pipeline"),

@@ -15,6 +15,7 @@ from dllama_py.cli.profile_series import profile_nodes
 from dllama_py.cli.profile_tables import show
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.running import say, watch_for
+from dllama_py.cluster.busy import busy_cores, busy_line, cpu_times
 from dllama_py.cost_model import Link, Network
 from dllama_py.engine.generate import generate
 from dllama_py.engine.sampler import SamplerSettings
@@ -115,18 +116,20 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
     recording, spans, engine = Recording(), [], None
     settings, open_model = options.engine_settings(arguments), partial(options.open_model, arguments)
     links = _links(comm, settings.pipeline is not None and settings.pipeline.n_stages != 1)
-    before = read_clocks(comm)
+    before, used_before = read_clocks(comm), cpu_times()
     with shown_progress() as on_progress:
         watch = watch_for(arguments, on_progress, recording)
         with open_engine(settings, comm, open_model, say, partial(check_room, arguments), watch) as engine:
             if engine is not None:
                 spans = _measure(engine, recording, arguments.prompt_tokens, arguments.steps)
-    after = read_clocks(comm)
+    after, in_use = read_clocks(comm), busy_cores(comm, used_before)
     ranks = gather(comm, recording.runs[0].stamps.shape[0], recording, before, after)
     if engine is not None:
         one_node_s = next((each["token_ms"] / 1000 for each in beside if each["nodes"] == 1), None)
         stages = [stage.ranks for stage in engine.orders.grid(comm.size).stages]
-        session = Session(ranks, spans, stages, after, one_node_s)
+        session = Session(ranks, spans, stages, after, one_node_s, max(in_use))
+        if busy := busy_line(comm.hosts, in_use):
+            say(busy)
         _tell(_report(session, engine, links), arguments, beside)
 
 

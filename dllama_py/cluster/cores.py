@@ -10,14 +10,17 @@ is left and told.
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from dllama_py.cluster.busy import busy_now
 from dllama_py.cluster.system_text import system_text
 from dllama_py.errors import UsageError
 from dllama_py.transport.environment import launched_rank
 
 SYSTEM = Path("/sys/devices")
 MOST_THREADS = 1024
+ROUND_UP = 0.25  # three quarters of a core count as one
 LAUNCHER_DISTANCE = 2  # the watcher, and the launcher's process on this host
 BINDS_UNASKED = "OMPI_COMM_WORLD_RANK"  # Open MPI
 
@@ -33,7 +36,8 @@ class ThreadChoice:
 
 def choose_threads(wanted: int | None, ranks_on_host: int, ranks_in_container: int | None = None) -> ThreadChoice:
     """`wanted` (--nthreads) if given, else the usable cores divided among the ranks of the container, but no more than
-    all cores divided among those of the host; at least 1. `ranks_in_container`: all of the host if not given.
+    all cores divided among those of the host, and none for cores that other programs use; at least 1.
+    `ranks_in_container`: all of the host if not given.
 
     A binding that the launcher made by itself is undone first, unless the wanted threads fit it. UsageError for a
     number that no host can have, which would take minutes to start.
@@ -50,7 +54,21 @@ def choose_threads(wanted: int | None, ranks_on_host: int, ranks_in_container: i
     if ranks_on_host > 1:
         shared = f", shared by {ranks_on_host} ranks on this host"
         n_threads = min(n_threads, max(all_cores(SYSTEM), cores) // ranks_on_host)
+    if ranks_on_host == 1:  # the ranks of a host would take each other, who are still starting, for others
+        n_threads, how = beside_others(n_threads, how, _cores_in_use())
     return ThreadChoice(max(n_threads, 1), how + shared, warning)
+
+
+def beside_others(n_cores: int, how: str, in_use: float) -> tuple[int, str]:
+    """Threads beside others who use so many cores: one that waits for its turn holds up all at every barrier."""
+    n_threads = max(n_cores - int(in_use + ROUND_UP), 1)
+    return (n_threads, how) if n_threads == n_cores else (n_threads, f"{how}, {n_cores - n_threads} in use by others")
+
+
+@cache
+def _cores_in_use() -> float:
+    """At the start of this process."""
+    return busy_now(_allowed_cpus())
 
 
 def _loosen_binding(wanted: int | None) -> str:

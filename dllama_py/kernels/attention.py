@@ -55,7 +55,7 @@ def attention(half_cache: bool) -> Kernel:
     def attend(args: int, thread: int, threads: int) -> None:
         walk_queries(constant(half), args, thread, threads)
 
-    return Kernel(attend, Attention, (Attention.WINDOW, Attention.SINKS), name=f"attention_{half}")
+    return Kernel(attend, Attention, dict.fromkeys((Attention.WINDOW, Attention.SINKS), 0), name=f"attention_{half}")
 
 
 @njit(error_model="numpy", inline="always")

@@ -1,10 +1,10 @@
-"""How fast the product kernel is by itself, with weights and rows in the cache: the limit of prefill."""
+"""The product kernel by itself; with weights and rows in the cache it is the limit of prefill."""
 
 import time
 
 import numpy as np
 
-from dllama_py.blocks import BLOCK, FloatType
+from dllama_py.blocks import BLOCK, Bytes, FloatType
 from dllama_py.kernels.layout import X_BLOCK_BYTES, packed_bytes
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Program
@@ -21,7 +21,7 @@ def bare_macs_per_s(kind: FloatType, n_threads: int) -> float:
     """Multiplications a second of one product with 64 rows, the best of some tries."""
     team = Team(n_threads)
     n_groups = GROUPS_A_THREAD * n_threads
-    program = _product(kind, n_groups)
+    program = product(kind, np.full(n_groups * group_bytes(kind), FILL, np.uint8), N_ROWS)
     try:
         seconds = []
         for _ in range(TRIES):
@@ -33,15 +33,21 @@ def bare_macs_per_s(kind: FloatType, n_threads: int) -> float:
     return N_ROWS * n_groups * GROUP * N_BLOCKS * BLOCK / min(seconds)
 
 
-def _product(kind: FloatType, n_groups: int) -> Program:
-    weights = np.full(packed_bytes(kind, n_groups * GROUP, range(N_BLOCKS)), FILL, np.uint8)
-    x = np.full((N_ROWS, N_BLOCKS * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES)), FILL, np.uint8)
-    out = np.zeros((N_ROWS, n_groups * GROUP), np.float32)
-    rows = np.arange(N_ROWS)
+def group_bytes(kind: FloatType) -> int:
+    """Of 16 outputs of the product that is measured."""
+    return packed_bytes(kind, GROUP, range(N_BLOCKS))
+
+
+def product(kind: FloatType, weights: Bytes, n_rows: int) -> Program:
+    """Of rows with the whole groups of outputs that these bytes hold."""
+    n_groups = weights.nbytes // group_bytes(kind)
+    x = np.full((n_rows, N_BLOCKS * (4 * BLOCK if kind.is_float else X_BLOCK_BYTES)), FILL, np.uint8)
+    out = np.zeros((n_rows, n_groups * GROUP), np.float32)
+    rows = np.arange(n_rows)
     return Program(
         [
             matmul(kind)(
-                starts=np.array([0, N_ROWS]),
+                starts=np.array([0, n_rows]),
                 x=x,
                 x_stride=x.strides[0],
                 x_rows=rows,

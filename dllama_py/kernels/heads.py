@@ -70,7 +70,7 @@ def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
         walk_heads(constant(half), constant(adjacent), args, thread, threads)
 
     norms = (PrepareHeads.Q_NORM, PrepareHeads.K_NORM)
-    return Kernel(prepare, PrepareHeads, norms, name=f"prepare_heads_{half}{adjacent}")
+    return Kernel(prepare, PrepareHeads, dict.fromkeys(norms, 0), name=f"prepare_heads_{half}{adjacent}")
 
 
 @njit(error_model="numpy")

@@ -14,12 +14,12 @@ from numba import njit
 from dllama_py.float_types import BLOCK, SUPER_BLOCK, FloatType
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.dot4 import DOT4
-from dllama_py.kernels.memory import prefetch
+from dllama_py.kernels.prefetch import STREAMS, pattern_words, prefetch
 from dllama_py.kernels.program import Kernel, argument, share_groups
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
 from dllama_py.kernels.weight_blocks import add_block, bytes_of_block, bytes_of_header
-from dllama_py.kernels.words import Words
+from dllama_py.kernels.words import Argument, Words
 
 GROUP_BYTES = 64  # of 16 float outputs
 RUNS = SUPER_BLOCK // BLOCK  # blocks of a super-block
@@ -44,6 +44,7 @@ class Product(Words):
     N_LEAVES = "P, or 1: the whole product"
     LEAF_STRIDE = "bytes from leaf to leaf of out"
     N_EXPERTS = "1 for a dense matrix"
+    PATTERN = "int64 [2], a ReadPattern of the weights; left out: as was found best for their type"
     FACTORS = "float32 [entries], of matmul_weighted only"
     N_ROWS = "int64 [1], output rows, of matmul_weighted only; left out: goes on from what the outputs hold"
 
@@ -57,6 +58,13 @@ class Place(NamedTuple):
     end: int
 
 
+class Apart(NamedTuple):
+    """How far the groups that are read side by side lie apart: in groups, and the bytes of a group."""
+
+    n_groups: int
+    group_bytes: int
+
+
 @cache
 def matmul(kind: FloatType) -> Kernel:
     """out[leaf, out_row] = weights x x[x_row], over the columns of the leaf."""
@@ -65,7 +73,12 @@ def matmul(kind: FloatType) -> Kernel:
     def product(args: int, thread: int, threads: int) -> None:
         walk(constant(number), constant(0), args, thread, threads)
 
-    return Kernel(product, Product, (Product.FACTORS, Product.N_ROWS), name=f"matmul_{kind.label}")
+    left_out: dict[Words, Argument] = {
+        Product.FACTORS: 0,
+        Product.N_ROWS: 0,
+        Product.PATTERN: pattern_words(kind.label),
+    }
+    return Kernel(product, Product, left_out, name=f"matmul_{kind.label}")
 
 
 @cache
@@ -78,7 +91,8 @@ def matmul_weighted(kind: FloatType) -> Kernel:
             clear(args, thread, threads)
         walk(constant(number), constant(1), args, thread, threads)
 
-    return Kernel(product, Product, (Product.N_ROWS,), name=f"matmul_weighted_{kind.label}")
+    left_out: dict[Words, Argument] = {Product.N_ROWS: 0, Product.PATTERN: pattern_words(kind.label)}
+    return Kernel(product, Product, left_out, name=f"matmul_weighted_{kind.label}")
 
 
 @njit(error_model="numpy")
@@ -92,21 +106,34 @@ def walk(kind: Any, weighted: Any, args: int, thread: int, threads: int) -> None
     for expert in range(argument(args, Product.N_EXPERTS)):
         start = get_i64(argument(args, Product.STARTS) + 8 * expert)
         end = get_i64(argument(args, Product.STARTS) + 8 * expert + 8)
-        for group in range(first_group, end_group):
-            weights = matrix + group * group_bytes
-            entry = start
-            while entry < end:
-                place = Place(weights, group, entry, end)
-                if TALLEST > 4 and end - entry > 4:
-                    tile(kind, weighted, rows_zero_f32(constant(8)), args, place)
-                    entry += 8
-                elif end - entry > 1:
-                    tile(kind, weighted, rows_zero_f32(constant(4)), args, place)
-                    entry += 4
-                else:
-                    tile(kind, weighted, rows_zero_f32(constant(1)), args, place)
-                    entry += 1
+        group = first_group
+        if end - start == 1 and get_i64(argument(args, Product.PATTERN) + 8) == STREAMS:
+            n_each = (end_group - first_group) // STREAMS
+            for first in range(first_group, first_group + n_each):
+                place = Place(matrix + first * group_bytes, first, start, end)
+                tile_of_streams(kind, weighted, rows_zero_f32(constant(1)), args, place, Apart(n_each, group_bytes))
+            group += STREAMS * n_each
+        while group < end_group:
+            tiles(kind, weighted, args, Place(matrix + group * group_bytes, group, start, end))
+            group += 1
         matrix += argument(args, Product.N_GROUPS) * group_bytes
+
+
+@njit(forceinline=True, error_model="numpy")
+def tiles(kind: Any, weighted: Any, args: int, place: Place) -> None:
+    """16 outputs of all rows of one expert, from the place's entry on."""
+    entry, end = place.entry, place.end
+    while entry < end:
+        at = Place(place.weights, place.group, entry, end)
+        if TALLEST > 4 and end - entry > 4:
+            tile(kind, weighted, rows_zero_f32(constant(8)), args, at)
+            entry += 8
+        elif end - entry > 1:
+            tile(kind, weighted, rows_zero_f32(constant(4)), args, at)
+            entry += 4
+        else:
+            tile(kind, weighted, rows_zero_f32(constant(1)), args, at)
+            entry += 1
 
 
 @njit(error_model="numpy")
@@ -117,6 +144,7 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, place: Place) -> None:
     x = row_addresses(zero, argument(args, Product.X), argument(args, Product.X_STRIDE), x_rows, last)
     out = row_addresses(zero, argument(args, Product.OUT), argument(args, Product.OUT_STRIDE), out_rows, last)
     weights = header = place.weights
+    ahead = get_i64(argument(args, Product.PATTERN))
     block, border = 0, 0 if bytes_of_header(kind) else argument(args, Product.N_BLOCKS)  # the next header's block
     for leaf in range(argument(args, Product.N_LEAVES)):
         total = zero
@@ -124,19 +152,74 @@ def tile(kind: Any, weighted: Any, zero: Any, args: int, place: Place) -> None:
         while block < leaf_end:
             if block == border:
                 header, weights = weights, weights + bytes_of_header(kind)
-                prefetch(header, bytes_of_header(kind))
+                prefetch(header, bytes_of_header(kind), ahead)
                 border += RUNS - (argument(args, Product.PHASE) if block == 0 else 0)
             end = min(border, leaf_end)
             while block < end:
-                prefetch(weights, bytes_of_block(kind))
+                prefetch(weights, bytes_of_block(kind), ahead)
                 total = add_block(kind, total, header, weights, x, block)
                 weights += bytes_of_block(kind)
                 block += 1
-        at = place.group * GROUP_BYTES + leaf * argument(args, Product.LEAF_STRIDE)
-        if number_of(weighted):
-            rows_weigh(out, at, argument(args, Product.FACTORS) + 4 * place.entry, last, total)
-        else:
-            rows_store(out, at, total)
+        finish(
+            weighted,
+            args,
+            place,
+            (out, last),
+            place.group * GROUP_BYTES + leaf * argument(args, Product.LEAF_STRIDE),
+            total,
+        )
+
+
+@njit(error_model="numpy")
+def tile_of_streams(kind: Any, weighted: Any, zero: Any, args: int, place: Place, apart: Apart) -> None:
+    """As `tile`, of one row and of STREAMS groups side by side.
+
+    A CPU looks ahead in every page that is read, so that more of its memory is under way.
+    """
+    x_rows, out_rows = (
+        argument(args, Product.X_ROWS) + 8 * place.entry,
+        argument(args, Product.OUT_ROWS) + 8 * place.entry,
+    )
+    x = row_addresses(zero, argument(args, Product.X), argument(args, Product.X_STRIDE), x_rows, 0)
+    out = row_addresses(zero, argument(args, Product.OUT), argument(args, Product.OUT_STRIDE), out_rows, 0)
+    weights = header = place.weights
+    far = apart.n_groups * apart.group_bytes
+    ahead = get_i64(argument(args, Product.PATTERN))
+    block, border = 0, 0 if bytes_of_header(kind) else argument(args, Product.N_BLOCKS)
+    for leaf in range(argument(args, Product.N_LEAVES)):
+        a = b = c = d = zero
+        leaf_end = get_i64(argument(args, Product.LEAVES) + 8 * leaf + 8)
+        while block < leaf_end:
+            if block == border:
+                header, weights = weights, weights + bytes_of_header(kind)
+                for stream in range(STREAMS):
+                    prefetch(header + stream * far, bytes_of_header(kind), ahead)
+                border += RUNS - (argument(args, Product.PHASE) if block == 0 else 0)
+            end = min(border, leaf_end)
+            while block < end:
+                for stream in range(STREAMS):
+                    prefetch(weights + stream * far, bytes_of_block(kind), ahead)
+                a = add_block(kind, a, header, weights, x, block)
+                b = add_block(kind, b, header + far, weights + far, x, block)
+                c = add_block(kind, c, header + 2 * far, weights + 2 * far, x, block)
+                d = add_block(kind, d, header + 3 * far, weights + 3 * far, x, block)
+                weights += bytes_of_block(kind)
+                block += 1
+        at, step = place.group * GROUP_BYTES + leaf * argument(args, Product.LEAF_STRIDE), apart.n_groups * GROUP_BYTES
+        finish(weighted, args, place, (out, 0), at, a)
+        finish(weighted, args, place, (out, 0), at + step, b)
+        finish(weighted, args, place, (out, 0), at + 2 * step, c)
+        finish(weighted, args, place, (out, 0), at + 3 * step, d)
+
+
+@njit(forceinline=True, error_model="numpy")
+def finish(weighted: Any, args: int, place: Place, rows: Any, at: int, total: Any) -> None:
+    """A leaf's totals to the outputs at `at`, or weighted to what they hold. `rows`: their addresses, the last one."""
+    out, last = rows
+    if number_of(weighted):
+        rows_weigh(out, at, argument(args, Product.FACTORS) + 4 * place.entry, last, total)
+    else:
+        rows_store(out, at, total)
 
 
 @njit(error_model="numpy")

@@ -1,28 +1,21 @@
-"""Prefetching, copying rows, and reading memory as fast as it goes (the measure that `bench` compares with)."""
+"""Copying rows, and reading memory as fast as it goes (the measure that `bench` compares with)."""
+
+from typing import Any
 
 from numba import njit
 
-from dllama_py.kernels.program import argument, kernel, share
+from dllama_py.kernels.prefetch import STREAM, STREAMS, pattern_words, prefetch
+from dllama_py.kernels.program import Kernel, argument, kernel, share
 from dllama_py.kernels.vectors import (
     get_i64,
     load_f32,
     load_i32,
     or_i32,
-    prefetch_line,
     set_i32,
     store_f32,
     sum_lanes_i32,
 )
 from dllama_py.kernels.words import Words
-
-AHEAD_BYTES = 8192  # found by trial: nearer gains less, further no more (docs/decisions/0004-prefetch.md)
-
-
-@njit(forceinline=True)
-def prefetch(address: int, n_bytes: int) -> None:
-    """Before reading n bytes of a long walk through memory: asks for those that will be read 8 kB later."""
-    for line in range(0, n_bytes, 64):
-        prefetch_line(address + line + AHEAD_BYTES)
 
 
 class CopyRows(Words):
@@ -50,16 +43,36 @@ class ReadStream(Words):
     X = "the memory"
     N_BYTES = "of it, a multiple of 256"
     OUT = "int32 [threads, 16]"
+    PATTERN = "int64 [2], a ReadPattern; left out: as was found best"
 
 
-@kernel(ReadStream)
-def read_stream(args: int, thread: int, threads: int) -> None:
+@njit(forceinline=True)
+def _or_256_bytes(found: Any, x: int, ahead: int) -> Any:
+    """Four vectors or-ed with the next four at x."""
+    prefetch(x, 256, ahead)
+    a, b, c, d = found
+    a, b = or_i32(a, load_i32(x)), or_i32(b, load_i32(x + 64))
+    return a, b, or_i32(c, load_i32(x + 128)), or_i32(d, load_i32(x + 192))
+
+
+def _read_stream(args: int, thread: int, threads: int) -> None:
     """Reads every byte of a piece of memory; the first word of each thread's row of `out` depends on what it read."""
     first, end = share(argument(args, ReadStream.N_BYTES) // 256, thread, threads)
-    x = argument(args, ReadStream.X)
-    a = b = c = d = load_i32(x)
+    x, ahead = argument(args, ReadStream.X), get_i64(argument(args, ReadStream.PATTERN))
+    zero = load_i32(x)
+    found = zero, zero, zero, zero
+    if get_i64(argument(args, ReadStream.PATTERN) + 8) == STREAMS:
+        part = (end - first) // STREAMS
+        for i in range(first, first + part):
+            found = _or_256_bytes(found, x + 256 * i, ahead)
+            found = _or_256_bytes(found, x + 256 * (i + part), ahead)
+            found = _or_256_bytes(found, x + 256 * (i + 2 * part), ahead)
+            found = _or_256_bytes(found, x + 256 * (i + 3 * part), ahead)
+        first += STREAMS * part
     for i in range(first, end):
-        prefetch(x + 256 * i, 256)
-        a, b = or_i32(a, load_i32(x + 256 * i)), or_i32(b, load_i32(x + 256 * i + 64))
-        c, d = or_i32(c, load_i32(x + 256 * i + 128)), or_i32(d, load_i32(x + 256 * i + 192))
+        found = _or_256_bytes(found, x + 256 * i, ahead)
+    a, b, c, d = found
     set_i32(argument(args, ReadStream.OUT) + 64 * thread, sum_lanes_i32(or_i32(or_i32(a, b), or_i32(c, d))))
+
+
+read_stream = Kernel(_read_stream, ReadStream, {ReadStream.PATTERN: pattern_words(STREAM)}, name=STREAM)

@@ -7,7 +7,7 @@ model is one such program, with its exchanges between ranks. So a kernel is comp
 a model is written down in plain Python.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,16 +33,20 @@ N_ARGUMENTS = WORDS - 2
 class Kernel:
     """A compiled function, made when its address is first asked for (so that `--help` compiles nothing).
 
-    `words` declares its arguments; those in `optional` are 0 where they are not given.
+    `words` declares its arguments; `optional`: what those are that are not given.
     """
 
     def __init__(
-        self, function: Callable[..., None], words: type[Words], optional: Collection[Words] = (), name: str = ""
+        self,
+        function: Callable[..., None],
+        words: type[Words],
+        optional: Mapping[Words, Argument] | None = None,
+        name: str = "",
     ) -> None:
         assert len(words) <= N_ARGUMENTS, words
         self._function = function
         self._words = words
-        self._optional = optional
+        self._optional = optional or {}
         self.name = name or function.__name__
         self.__doc__ = function.__doc__
 
@@ -63,10 +67,13 @@ class Kernel:
 
 
 def kernel(words: type[Words], *optional: Words) -> Callable[[Callable[..., None]], Kernel]:
-    """Decorator: `function(args, thread, threads)` reads its words with `argument(args, Words.NAME)`."""
+    """Decorator: `function(args, thread, threads)` reads its words with `argument(args, Words.NAME)`.
+
+    `optional` ones are 0 where they are not given.
+    """
 
     def decorate(function: Callable[..., None]) -> Kernel:
-        return Kernel(function, words, optional)
+        return Kernel(function, words, dict.fromkeys(optional, 0))
 
     return decorate
 

@@ -3,7 +3,7 @@
 Compiled code reads a word by its member, which numba folds to the number; Python passes words by name.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -26,11 +26,12 @@ class Words(IntEnum):
         return word
 
     @classmethod
-    def in_order(cls, given: Mapping[str, Argument], optional: Collection["Words"]) -> tuple[Argument, ...]:
-        """Arguments by the lower-case names of the words; 0 for optional ones left out. TypeError for any mistake."""
+    def in_order(cls, given: Mapping[str, Argument], optional: Mapping["Words", Argument]) -> tuple[Argument, ...]:
+        """Arguments by the lower-case names of the words; `optional`: of those that may be left out. TypeError for any
+        mistake."""
         names = {word.name.lower(): word for word in cls}
         missing = [name for name, word in names.items() if name not in given and word not in optional]
         unknown = [name for name in given if name not in names]
         if missing or unknown:
             raise TypeError(f"{cls.__name__}: missing words {missing}, unknown words {unknown}")
-        return tuple(given.get(name, 0) for name in names)
+        return tuple(given[name] if name in given else optional[word] for name, word in names.items())

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from dllama_py.config import Arch, ModelConfig
 from dllama_py.cost_model import NEVER
 from dllama_py.kernels.memory import read_stream
+from dllama_py.kernels.prefetch import STREAM
 from dllama_py.kernels.program import Instruction, Kernel, Program
+from dllama_py.kernels.read_patterns import settle_patterns
 from dllama_py.kernels.team import Team
 from dllama_py.model import gemma3, gpt_oss, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe
 from dllama_py.model.all_reduce import AllReduce
@@ -102,6 +104,7 @@ class RankModel:
 
     def read_seconds(self, n_bytes: int, ready: Callable[[], None]) -> list[float]:
         """Of some streams over fresh memory; `ready` returns when all ranks have come there."""
+        settle_patterns([STREAM])
         memory = np.ones(n_bytes, np.uint8)
         found = np.zeros((self._team.n_threads, 16), np.int32)
         stream = Program([read_stream(x=memory, n_bytes=memory.nbytes, out=found)])

@@ -14,6 +14,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.program import Program
+from dllama_py.kernels.read_patterns import settle_patterns
 from dllama_py.kernels.team import Team
 from dllama_py.planning.probe_layers import Multiplied, SomeLayers
 from dllama_py.planning.probe_products import MOST_BYTES, Products, Subject, TimedProducts
@@ -47,6 +48,7 @@ class Probe:
         self._layers = SomeLayers(subject, team.n_threads, self._products)
         kernels = {part.kernel.name: part.kernel for part in self._layers.instructions(self._layers.most)}
         warm_up([*map(matmul, self._products.kinds), *kernels.values()], on_progress)
+        settle_patterns([kind.label for kind in self._products.kinds])
 
     def one_row(self) -> Rates:
         """Limited by the memory."""

@@ -21,6 +21,7 @@ class Session:
     stages: Sequence[range]
     clocks: Sequence[Reading]
     one_node_s: float | None = None  # a token on one node, if that was measured
+    busy_cores: float = 0.0  # that other programs used on the busiest machine
 
     @property
     def decoding(self) -> list[Span]:
@@ -84,6 +85,7 @@ def facts(times: Times) -> dict[str, Any]:
         "steps": [_step(step) for step in times.steps],
         "collectives": [_collective(same) for same in zip(*(step.collectives for step in steps), strict=True)],
         "kernels": kernels(session),
+        "busy_cores": session.busy_cores,
         "memory_gb_s": [speed / 1e9 for speed in memory_speeds(session.ranks)],
         "clocks": [
             {"offset_us": each.offset_ns / 1e3, "round_trip_us": each.round_trip_ns / 1e3} for each in session.clocks
