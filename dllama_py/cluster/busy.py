@@ -48,7 +48,7 @@ def competing_cores(before: CpuTimes, after: Sequence[CpuTimes]) -> float:
     """
     seconds = after[0].clock_s - before.clock_s
     busy_s = after[0].busy_s - before.busy_s - sum(each.own_s for each in after)
-    return max(busy_s / seconds, 0.0) if seconds > 0 else 0.0
+    return float(max(busy_s / seconds, 0.0)) if seconds > 0 else 0.0
 
 
 def busy_now(cpus: Collection[int]) -> float:
@@ -72,7 +72,7 @@ def busy_cores(comm: Comm, before: CpuTimes) -> list[float]:
 
 def _of_machine(rows: Sequence[np.ndarray]) -> float:
     first = rows[0]
-    return competing_cores(CpuTimes(first[3], first[4], 0.0), [CpuTimes(*row[:3]) for row in rows])
+    return competing_cores(CpuTimes(first[3], first[4], 0.0), [CpuTimes(*row[:3].tolist()) for row in rows])
 
 
 def busy_line(hosts: Sequence[object], cores: Sequence[float]) -> str:
@@ -80,5 +80,5 @@ def busy_line(hosts: Sequence[object], cores: Sequence[float]) -> str:
     busy = {str(host): used for host, used in zip(hosts, cores, strict=True) if used >= BUSY_CORES}
     if not busy:
         return ""
-    told = ", ".join(f"{used:.1f} core{'s' * (used != 1)} of {host}" for host, used in busy.items())
+    told = ", ".join(f"{used:.1f} cores of {host}" for host, used in busy.items())
     return f"the machine is busy: other programs used {told}; speeds and forecasts are of what was left"

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster.busy import CpuTimes, busy_line, busy_seconds, competing_cores, cpu_times
+from dllama_py.cluster import busy
+from dllama_py.cluster.busy import CpuTimes, busy_cores, busy_line, busy_seconds, competing_cores, cpu_times
 from dllama_py.cluster.cores import beside_others
+from dllama_py.transport.comm import SoloComm
 
 STAT = """cpu  1000 10 200 90000 50 5 15 70 400 0
 cpu0 600 10 100 45000 50 5 15 0 400 0
@@ -45,8 +47,14 @@ def test_cores_that_others_use_get_no_thread(n_cores: int, in_use: float, n_thre
     assert ("in use by others" in how) == (n_threads < n_cores)
 
 
+def test_ranks_tell_the_root_of_their_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "cpu_times", lambda: CpuTimes(110.0, 75.0, 9.0))
+    in_use = busy_cores(SoloComm(), CpuTimes(100.0, 50.0, 4.0))
+    assert in_use == [2.0] and "used 2.0 cores of " in busy_line(SoloComm().hosts, in_use)
+
+
 def test_busy_machines_are_named_with_what_others_use() -> None:
     assert busy_line(["a", "b"], [0.1, 0.0]) == ""
     assert busy_line(["a", "a", "b"], [1.0, 1.0, 0.2]).startswith(
-        "the machine is busy: other programs used 1.0 core of a; "
+        "the machine is busy: other programs used 1.0 cores of a; "
     )

@@ -90,12 +90,12 @@ def test_every_byte_is_read_by_every_pattern(team: Team, n_streams: int, positio
     ids=["zen_4", "sapphire_rapids", "like_ones", "better"],
 )
 def test_the_fastest_is_chosen_and_of_like_ones_the_usual(gb_s: dict[int, float], ahead_bytes: int) -> None:
-    rates = {ReadPattern(ahead, 1): [rate, rate / 9, 1.01 * rate] for ahead, rate in gb_s.items()}
+    rates = {ReadPattern(ahead, 1): [rate, rate / 9, 1.01 * rate, 1.02 * rate] for ahead, rate in gb_s.items()}
     assert best_pattern(rates) == (ahead_bytes, 1)
 
 
-def test_one_lucky_try_decides_nothing() -> None:
-    rates = {USUAL: [10.0, 10.1, 10.0], FAST: [9.0, 30.0, 9.0]}
+def test_neither_luck_nor_what_others_disturb_decides() -> None:
+    rates = {USUAL: [10.0, 10.1, 0.5, 0.5, 0.5, 0.5, 10.2], FAST: [9.0, 9.0, 9.0, 30.0, 9.0, 9.0, 30.0]}
     assert best_pattern(rates) == USUAL
 
 

@@ -64,7 +64,7 @@ def test_two_machines_of_one_name(pis: Lan, model: Path, tmp_path: Path) -> None
     told, plan, said = run(pis, model, tmp_path)
     assert [stage["hosts"] for stage in plan["stages"]] == [["raspberrypi"], ["raspberrypi (2)"]]
     assert all(stage["free_bytes"] > NEARLY * min(before, free_bytes()) for stage in plan["stages"])
-    assert told["threads"] == usable_cores(SYSTEM)[0] and "shared by" not in said
+    assert 1 <= told["threads"] <= usable_cores(SYSTEM)[0] and "shared by" not in said  # each sees the other's work
     assert "2 machines are called raspberrypi: rank 0 on raspberrypi, rank 1 on raspberrypi (2)" in said
     assert "\nrank 1 on raspberrypi (2) " in said  # the table of memory
 
