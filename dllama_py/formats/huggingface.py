@@ -5,12 +5,14 @@ does, so that a folder and its `.m` file hold the same values.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from dllama_py.blocks import dequantize
 from dllama_py.config import Arch, ModelConfig, RopePairs
 from dllama_py.errors import InputError
 from dllama_py.formats.huggingface_config import read_config
-from dllama_py.formats.mapped import MappedCheckpoint, Stored, check_config, check_rows
+from dllama_py.formats.mapped import MappedCheckpoint, Stored, check_config, check_rows, spec_named
 from dllama_py.formats.other_checkpoints import refuse_adapter, refuse_quantised_tensors
 from dllama_py.formats.safetensors import Shards, ShardTensor, open_shards, read_json
 from dllama_py.formats.tensors import TensorSpec, tensor_specs
@@ -49,6 +51,11 @@ _IN_MIXTRAL_LAYERS = _IN_LAYERS | {
     "up": "block_sparse_moe.{expert}w3",
 }
 _TURNED = ("q", "k", "q_bias", "k_bias")
+OWN_HEAD = (
+    "lm_head.weight differs from the embedding, though config.json says tie_word_embeddings true; the stored "
+    "lm_head.weight is used, as transformers 5 and llama.cpp do (transformers 4 used the embedding)"
+)
+COMPARED_ELEMENTS = 4 << 20  # of the head and the embedding at once
 _HARMLESS = re.compile(r"rotary_emb\.inv_freq$")  # tables that are computed anew
 
 
@@ -70,7 +77,10 @@ def open_folder(folder: Path) -> MappedCheckpoint:
         _check_tied(folder, values.get("tie_word_embeddings"))
         names = {spec: _OUTSIDE_LAYERS["embedding"] if spec.role == "head" else name for spec, name in names.items()}
     stored = {spec.name: _stored(folder, config, spec, name, shards.tensors) for spec, name in names.items()}
-    return MappedCheckpoint(folder, config, stored, shards.files, omitted, shards.notes)
+    checkpoint = MappedCheckpoint(folder, config, stored, shards.files, omitted, shards.notes)
+    if values.get("tie_word_embeddings") is True and not _head_is_embedding(checkpoint):
+        return replace(checkpoint, notes=(*shards.notes, f"{folder}: {OWN_HEAD}"))
+    return checkpoint
 
 
 def _hf_name(spec: TensorSpec, in_layers: dict[str, str]) -> str:
@@ -98,6 +108,25 @@ def _check_tied(folder: Path, tied: object) -> None:
         raise InputError(
             f"{folder}: lm_head.weight is missing, though config.json says tie_word_embeddings false; get all shards"
         )
+
+
+def _head_is_embedding(checkpoint: MappedCheckpoint) -> bool:
+    """By their values: many a folder has the one table twice. Only a head that is stored in spite of the flag, or is
+    another one, is read for this."""
+    if checkpoint.is_tied:
+        return True
+    head, embedding = (spec_named(checkpoint.config, name) for name in ("head", "embedding"))
+    n_rows, n_columns = head.matrix_shape
+    step = max(COMPARED_ELEMENTS // n_columns, 1)
+    rows = ((start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+    is_same = all(_values(checkpoint, head, *part) == _values(checkpoint, embedding, *part) for part in rows)
+    checkpoint.release()
+    return is_same
+
+
+def _values(checkpoint: MappedCheckpoint, spec: TensorSpec, start: int, stop: int) -> bytes:
+    """Of these rows, as float32."""
+    return dequantize(checkpoint.read(spec, start, stop), checkpoint.float_type(spec)).tobytes()
 
 
 def _stored(folder: Path, config: ModelConfig, spec: TensorSpec, name: str, tensors: dict[str, ShardTensor]) -> Stored:

@@ -19,7 +19,7 @@ from dllama_py.settings import DEFAULT_CHUNK_ROWS
 from dllama_py.sharding.kinds import tensor_kinds
 from dllama_py.sharding.plan import make_plan
 from dllama_py.sizes import size
-from tests.checkpoints import tiny_folder, tiny_model_file
+from tests.checkpoints import change_config, own_folder, tiny_folder, tiny_model_file
 from tests.cli.isolated import run_isolated
 
 
@@ -153,3 +153,27 @@ def test_under_a_launcher_one_rank_speaks(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PMI_RANK", "0")
     assert main(["inspect", path]) == 0
     assert capsys.readouterr().out.startswith(f"{path}: .m file")
+
+
+@pytest.fixture
+def contradicted(tmp_path):
+    """A folder with a head of its own whose config says that it is the embedding."""
+    folder = own_folder(tmp_path / "contradicted", "tiny-llama")
+    change_config(folder, tie_word_embeddings=True)
+    return folder
+
+
+HEAD_USED = "config.json says tie_word_embeddings true; the stored lm_head.weight is used"
+
+
+def test_a_head_that_contradicts_the_config_is_told(contradicted, capsys):
+    assert HEAD_USED in facts(capsys, str(contradicted))["notes"][0]
+    assert main(["inspect", str(contradicted)]) == 0
+    assert capsys.readouterr().out.count(HEAD_USED) == 1
+
+
+def test_so_it_is_by_the_converter_and_at_the_start_of_a_run(contradicted, tmp_path, capsys):
+    assert main(["convert", "model", str(contradicted), "q40", "a", "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.count(HEAD_USED) == 1
+    assert main(["inference", "--model", str(contradicted), "--ids", "1,2,3", "--steps", "2", "--nthreads", "1"]) == 0
+    assert capsys.readouterr().err.count(HEAD_USED) == 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dllama_py.blocks import FloatType, widen_bf16
+from dllama_py.formats import huggingface
 from dllama_py.formats.checkpoint import Embedding, open_checkpoint
 from dllama_py.formats.tensors import tensor_specs
 from tests.checkpoints import NAMES, change_config, own_folder, tiny_folder
@@ -166,3 +167,46 @@ def test_without_head_dim_it_is_width_by_heads(tmp_path):
     change_config(folder, "head_dim")
     checkpoint = open_checkpoint(folder)
     assert (checkpoint.config.head_width, checkpoint.omitted) == (16, {"head_width"})
+
+
+EMBEDDING = "model.embed_tokens.weight"
+
+
+def with_head(folder: Path, values: np.ndarray, dtype: str) -> Path:
+    """A model whose config says that the head is the embedding, with a head beside it."""
+    own_folder(folder, "tiny-qwen3")
+    add_tensor(folder, "lm_head.weight", values, dtype)
+    return folder
+
+
+def embedding_bits() -> np.ndarray:
+    return make_tiny_hf.tensors(make_tiny_hf.MODELS["tiny-qwen3"])[EMBEDDING].copy()
+
+
+def test_a_stored_head_that_contradicts_the_flag_is_used_and_told(tmp_path, monkeypatch):
+    """Also where only the last value of the last row differs."""
+    monkeypatch.setattr(huggingface, "COMPARED_ELEMENTS", 1000)
+    bits = embedding_bits()
+    bits[-1, -1] ^= 1
+    checkpoint = open_checkpoint(with_head(tmp_path / "a", bits, "BF16"))
+    assert checkpoint.notes == (
+        f"{tmp_path / 'a'}: lm_head.weight differs from the embedding, though config.json says tie_word_embeddings "
+        "true; the stored lm_head.weight is used, as transformers 5 and llama.cpp do (transformers 4 used the "
+        "embedding)",
+    )
+    assert not checkpoint.is_tied
+    np.testing.assert_array_equal(matrix(checkpoint, "head"), widen_bf16(bits))
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+def test_of_a_stored_head_that_is_the_embedding_nothing_is_said(tmp_path, dtype):
+    bits = embedding_bits()
+    values = bits if dtype == "BF16" else widen_bf16(bits.reshape(-1)).reshape(bits.shape)
+    assert open_checkpoint(with_head(tmp_path / "a", values, dtype)).notes == ()
+
+
+@pytest.mark.parametrize("flag", [False, None])
+def test_of_a_stored_head_that_no_flag_contradicts_nothing_is_said(tmp_path, flag):
+    folder = with_head(tmp_path / "a", embedding_bits()[::-1].copy(), "BF16")
+    change_config(folder, tie_word_embeddings=flag)
+    assert open_checkpoint(folder).notes == ()
