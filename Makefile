@@ -25,6 +25,7 @@ $(INSTALLED): pyproject.toml
 
 run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in prompt
 	python launch.py smollm2_135m --skip-run
+	@echo "a demonstration: 4 ranks on this one machine, as if they were 4 machines; without -np 4 one rank has all cores"
 	mpirun -np 4 python -m dllama_py
 
 test: export DLLAMA_SKIPPED_TESTS = $(SKIPPED)

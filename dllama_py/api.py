@@ -40,7 +40,15 @@ from dllama_py.prompting import (
     template_options,
     written_down,
 )
-from dllama_py.settings import TOPOLOGIES, EngineSettings, PipelineSettings, check_number, checked_path
+from dllama_py.settings import (
+    AUTO,
+    TENSOR,
+    TOPOLOGIES,
+    EngineSettings,
+    PipelineSettings,
+    check_number,
+    checked_path,
+)
 from dllama_py.transport.environment import launched_rank
 from dllama_py.transport.failure import AgreedExit, AgreedFailure
 from dllama_py.transport.world import joined_world
@@ -108,7 +116,8 @@ class Engine:
         say: Say = unsaid,
         **settings: Any,
     ) -> "Engine":
-        """model: a GGUF file, `.m` file or Hugging Face folder. topology: `tensor`, or `pipeline` for one stage a rank;
+        """model: a GGUF file, `.m` file or Hugging Face folder. topology: `tensor`, `pipeline` for one stage a rank, or
+        `auto` for the faster of both on these ranks;
         other pipelines by `pipeline=PipelineSettings(...)`. sequences: answers under way at once, at most. draft: a
         small model of the same vocabulary that guesses. say: is told, line by line, how the model is shared. settings:
         other fields of `settings.EngineSettings`, such as speculate="lookup"; no guess changes an answer.
@@ -119,9 +128,9 @@ class Engine:
         if launched_rank(os.environ):
             raise UsageError("Engine.open is for rank 0; the other ranks call Engine.serve()")
         if topology not in TOPOLOGIES:
-            raise UsageError(f"there is no topology {topology!r}; expected tensor or pipeline")
-        if topology == "pipeline":
-            settings.setdefault("pipeline", PipelineSettings())
+            raise UsageError(f"there is no topology {topology!r}; expected tensor, pipeline or auto")
+        if topology != TENSOR:
+            settings.setdefault("pipeline", PipelineSettings(or_tensor=topology == AUTO))
         check_number("sequences", sequences)
         if not callable(say):
             raise UsageError(f"say is {say!r}; expected a function of a line")

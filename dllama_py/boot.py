@@ -181,7 +181,7 @@ def _settle(
         for line in (*model_lines(checkpoint, orders), *same_name_lines(comm.hosts), *warning_lines(facts)):
             say(line)
         watch.on_detail(shape_line(orders))
-    root = _root(checkpoint, settings, facts, watch)
+    root = _root(checkpoint, settings, facts, watch, say)
     orders, plan = _plan_stages(orders, comm, threads.n_threads, watch.on_progress, root)
     shards = tuple(grid_shards(orders.config, orders.grid(comm.size), orders.replicate_kv))
     memory = None
@@ -216,11 +216,13 @@ def _loaded(settled: _Settled, comm: Comm, watch: Watch, say: Say, started: floa
             yield Engine(runner, checkpoint, orders, shards, threads, ranks, load_s, guesser, memory, settled.plan)
 
 
-def _root(checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch) -> Root | None:
+def _root(
+    checkpoint: Checkpoint | None, settings: EngineSettings, facts: list[NodeFacts], watch: Watch, say: Say
+) -> Root | None:
     """What the root adds to the plan of a pipeline."""
     if checkpoint is None or settings.pipeline is None:
         return None
-    return Root(settings.pipeline, checkpoint.path.name, facts, watch.on_stages)
+    return Root(settings.pipeline, checkpoint.path.name, facts, watch.on_stages, say)
 
 
 def _plan_stages(
@@ -233,7 +235,8 @@ def _plan_stages(
     from dllama_py.planning.agreement import agree, follow
 
     plan = agree(orders, comm, n_threads, on_progress, root)
-    return _share(follow(orders, plan) if plan else None, comm), plan
+    followed = _share(follow(orders, plan) if plan else None, comm)
+    return followed, plan if len(followed.layer_counts) > 1 else None
 
 
 def _share(orders: Orders | None, comm: Comm) -> Orders:

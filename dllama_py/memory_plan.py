@@ -187,6 +187,7 @@ def _enough_hosts(orders: Orders, facts: Sequence[NodeFacts], draft: Orders | No
 
 def _wider(orders: Orders) -> Iterator[tuple[int, Orders]]:
     """The numbers of ranks that can share the model in the same topology, and how."""
+    orders = replace(orders, stage_width=None)
     if len(orders.layer_counts) == 1:
         yield from ((n_ranks, orders) for n_ranks in rank_counts(orders.config, orders.replicate_kv))
         return

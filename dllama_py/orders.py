@@ -27,10 +27,11 @@ class Orders:
     activations: str
     local: LocalCopy | None  # where a rank may find the model itself
     plan_only: bool = False  # nothing is loaded
+    stage_width: int | None = None  # ranks of a stage, where not all ranks have a stage
 
     def grid(self, n_ranks: int) -> Grid:
         """For so many ranks."""
-        return make_grid(self.config.n_layers, n_ranks, self.layer_counts)
+        return make_grid(self.config.n_layers, n_ranks, self.layer_counts, self.stage_width)
 
     def check_prompt(self, ids: Sequence[int]) -> None:
         """UsageError unless the ids exist and fit the context."""

@@ -16,7 +16,7 @@ DEFAULT_CHUNK_ROWS = 64
 EXCHANGES = ("f32", "bf16", "q80")
 ACTIVATIONS = ("f32", "bf16", "int8", "int8-row")
 LOCAL_COPIES = ("auto", "strict", "off")
-TOPOLOGIES = ("tensor", "pipeline")
+AUTO, TENSOR, PIPELINE = TOPOLOGIES = ("auto", "tensor", "pipeline")
 CACHE_TYPES = ("auto", "f32", "f16")
 OFF, LOOKUP, DRAFT = SPECULATIONS = ("off", "lookup", "draft")
 WEIGHT_TYPES = ("q40", "q80", "f16", "f32")
@@ -55,8 +55,8 @@ class PipelineSettings:
     `local_copies`: whether ranks read their layers from a copy of the root's file in the same place; auto: yes, and
     what differs comes from the root; strict: what differs is refused; off: all comes from the root.
 
-    `plan`: a saved plan to follow instead; `save_plan`: where to write down the plan that is made; `plan_only`: make it
-    and load nothing.
+    `or_tensor`: the topology auto, only if it is faster than ranks that share every layer. `plan`: a saved plan to
+    follow instead; `save_plan`: where to write down the plan that is made; `plan_only`: make it and load nothing.
     """
 
     n_stages: int | None = None
@@ -66,6 +66,7 @@ class PipelineSettings:
     save_plan: Path | None = None
     plan_only: bool = False
     local_copies: str = "auto"
+    or_tensor: bool = False
 
     def __post_init__(self) -> None:
         if self.n_stages is not None:

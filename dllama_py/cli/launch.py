@@ -14,25 +14,26 @@ from pathlib import Path
 from dllama_py.cli.listing import fetched_listing, listing
 from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
+from dllama_py.cli.starting import has_terminal, start, start_in_place
 from dllama_py.cluster import catalogue, fetch, registry
-from dllama_py.cluster.front import converse
-from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile, refuse_too_many
-from dllama_py.cluster.job import Placement, exit_code, job_command, job_environment, run_script, write_script
+from dllama_py.cluster.hostfile import Host, hosts_beyond, ranks_offered, ranks_to_start, read_hostfile, refuse_too_many
+from dllama_py.cluster.job import Placement, job_command, write_script
 from dllama_py.cluster.network import find_network
 from dllama_py.cluster.remote import Repositories, chosen_endpoint
 from dllama_py.errors import DllamaError, UsageError, machine_explained
 from dllama_py.formats.mapped import MappedFile
 from dllama_py.formats.strangers import refuse_stranger_shard
+from dllama_py.settings import AUTO, PIPELINE, TENSOR, TOPOLOGIES
 from dllama_py.sizes import size
 from dllama_py.transport.failure import INTERRUPTED, OUTPUT_CLOSED
 from dllama_py.troubleshooting import with_row
 
-DEFAULT_RANKS = 4
 LIST, REMOVE = "list", "remove"  # in place of a model's name
+START = "start"  # in scripts, before the command of a job
 
 EPILOG = """examples:
   python launch.py                                  list the known models
-  python launch.py qwen3_0.6b_q40 --np 4            fetch one, offer to start it on 4 ranks of this machine
+  python launch.py qwen3_0.6b_q40 --np 4            fetch one, offer to start it as 4 ranks of this machine
   python launch.py qwen3_8b_q40 --hostfile hostfile --iface 192.168.1.0/24 -y
   python launch.py Qwen/Qwen3-0.6B-GGUF:Q8_0        the GGUF file with Q8_0 in its name
   python launch.py Qwen/Qwen3-0.6B --skip-run       a folder of config, tokenizer and safetensors
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str], home: Path) -> int:
     """Carry out one command line; models go to home/models, scripts to home. -> the exit code."""
     try:
         with machine_explained():
+            if arguments[:1] == [START]:
+                return start_in_place(arguments[1:])
             code = _launch(_parser().parse_args(arguments), home)
             print(end="", flush=True)
         return code
@@ -69,7 +72,9 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
         raise UsageError("one name of a model was expected: launch.py NAME, or launch.py remove NAME (--help)")
     if options.model == REMOVE:
         return _remove(options.name, home)
-    placement = _placement(options)  # refused, if it is, before anything is fetched
+    known = catalogue.known(options.model)
+    topology = _topology(options, known)
+    placement = _placement(options, topology)  # refused, if it is, before anything is fetched
     fetched = _fetch(options.model, home / "models")
     known = catalogue.known(options.model)
     print(f"{known.title if known else fetched.name}: {fetched.model}")
@@ -77,18 +82,18 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
         refuse_stranger_shard(MappedFile(fetched.model))
     _remember(fetched, options.model)
     is_for_chat = known is None or known.is_for_chat
-    command = job_command(placement, _arguments(known, fetched))
+    command = job_command(placement, [*_arguments(is_for_chat, fetched), *_topology_words(options, topology)])
     script = _script(fetched.name, home)
     ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
-    write_script(script, command, f"{'a chat with' if is_for_chat else 'text from'} {fetched.name} on {ranks}")
+    write_script(
+        script,
+        [sys.executable, str(home / "launch.py"), START, *command],
+        f"{'a chat with' if is_for_chat else 'text from'} {fetched.name} on {ranks}",
+    )
     print(f"written: {script}")
     if options.skip_run or not (options.yes or _agreed(ranks)):
         return 0
-    sys.stdout.flush()
-    if not is_for_chat or not _has_terminal():
-        return run_script(script)
-    with shown_progress() as on_progress:
-        return exit_code(converse(command, job_environment(), on_progress))
+    return start(command)
 
 
 def _parser() -> Parser:
@@ -105,22 +110,56 @@ def _parser() -> Parser:
     parser.add_argument("--skip-run", "-skip-run", action="store_true", help="neither ask nor start")
     group = parser.add_argument_group("where it runs")
     group.add_argument(
-        "--np", "--nodes", type=positive, metavar="N", help="ranks (default: as the hostfile offers, else 4)"
+        "--np", "--nodes", type=positive, metavar="N", help="ranks (default: as the hostfile offers, else 1)"
     )
     group.add_argument("--hostfile", type=Path, metavar="FILE", help="the machines; the sample explains itself")
     group.add_argument("--iface", metavar="NAME|SUBNET", help="interface that the ranks use, as eth0 or 192.168.1.0/24")
     group.add_argument("--port-range", type=_ports, metavar="A:B", help="TCP ports that launcher and ranks listen on")
     group.add_argument("--nice", type=_niceness, default=0, metavar="N", help="priority, 19 is the lowest (default: 0)")
+    group.add_argument(
+        "--topology",
+        choices=TOPOLOGIES,
+        help="who has what of the model, as in all modes (default: auto with a hostfile, else tensor)",
+    )
+    group.add_argument("--stages", type=positive, metavar="N", help="of a pipeline, as in all modes")
+    group.add_argument("--split", metavar="HOW", help="layers of each stage of a pipeline, as in all modes")
     return parser
 
 
-def _placement(options: argparse.Namespace) -> Placement:
+def _topology(options: argparse.Namespace, known: catalogue.KnownModel | None) -> str:
+    """As asked for; else what the model needs; else, of several machines, whatever will be the fastest."""
+    if options.stages or options.split:
+        if options.topology not in (None, PIPELINE):
+            raise UsageError(f"--stages and --split are for pipelines; leave --topology {options.topology} out")
+        return PIPELINE
+    if options.topology is not None:
+        return str(options.topology)
+    if known is not None and known.is_for_pipeline:
+        return PIPELINE
+    return TENSOR if options.hostfile is None else AUTO
+
+
+def _placement(options: argparse.Namespace, topology: str) -> Placement:
     hosts = None if options.hostfile is None else read_hostfile(options.hostfile)
     if hosts is not None and options.np is not None:
         refuse_too_many(options.np, hosts, options.hostfile)
-    offered = DEFAULT_RANKS if hosts is None else ranks_to_start(hosts)
+    n_ranks = options.np or (1 if hosts is None else _ranks(hosts, options.hostfile, topology))
     network = None if options.iface is None else find_network(options.iface)
-    return Placement(options.np or offered, options.hostfile, network, options.port_range, options.nice)
+    return Placement(n_ranks, options.hostfile, network, options.port_range, options.nice)
+
+
+def _ranks(hosts: Sequence[Host], hostfile: Path, topology: str) -> int:
+    """All that the machines offer, where any number will do; else who is left out is told."""
+    if topology != TENSOR:
+        return ranks_offered(hosts)
+    n_ranks = ranks_to_start(hosts)
+    if n_ranks < ranks_offered(hosts):
+        beyond = ", ".join(host.name for host in hosts_beyond(hosts, n_ranks))
+        print(
+            f"{hostfile} offers {ranks_offered(hosts)} ranks, of which --topology tensor takes {n_ranks} (1, 2, 4, 8, "
+            f"...); idle on {beyond}; --topology auto, or pipeline, takes any number"
+        )
+    return n_ranks
 
 
 def _fetch(name: str, models_folder: Path) -> fetch.Fetched:
@@ -183,20 +222,21 @@ def _remember(fetched: fetch.Fetched, source: str) -> None:
         )
 
 
-def _arguments(known: catalogue.KnownModel | None, fetched: fetch.Fetched) -> list[str]:
-    mode = "chat" if known is None or known.is_for_chat else "inference"
+def _arguments(is_for_chat: bool, fetched: fetch.Fetched) -> list[str]:
     tokenizer = [] if fetched.tokenizer is None else ["--tokenizer", str(fetched.tokenizer)]
-    topology = ["--topology", "pipeline"] if known is not None and known.is_for_pipeline else []
-    return [mode, "--model", str(fetched.model), *tokenizer, *topology]
+    return ["chat" if is_for_chat else "inference", "--model", str(fetched.model), *tokenizer]
 
 
-def _has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def _topology_words(options: argparse.Namespace, topology: str) -> list[str]:
+    """Options of the job."""
+    stages = ["--stages", str(options.stages)] if options.stages else []
+    split = ["--split", options.split] if options.split else []
+    return [*([] if topology == TENSOR else ["--topology", topology]), *stages, *split]
 
 
 def _agreed(ranks: str) -> bool:
     """What the user answers; without a terminal there is no question, and the answer is no."""
-    if not _has_terminal():
+    if not has_terminal():
         return False
     try:
         return input(f"Start it now on {ranks}? [y/N] ").strip().lower() in ("y", "yes")

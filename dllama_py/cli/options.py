@@ -14,10 +14,13 @@ from dllama_py.formats.checkpoint import Checkpoint, open_checkpoint
 from dllama_py.home import expanded
 from dllama_py.settings import (
     ACTIVATIONS,
+    AUTO,
     CACHE_TYPES,
     DEFAULT_CHUNK_ROWS,
     EXCHANGES,
     LOCAL_COPIES,
+    PIPELINE,
+    TENSOR,
     TOPOLOGIES,
     WEIGHT_TYPES,
     EngineSettings,
@@ -86,7 +89,8 @@ def add_engine_options(parser: Parser, threads: Callable[[str], int | str] = pos
     group.add_argument(
         "--topology",
         choices=TOPOLOGIES,
-        help="tensor: all nodes share every layer (default); pipeline: each node has some of the layers",
+        help="tensor: all nodes share every layer (default); pipeline: each node has some of the layers; auto: the "
+        "nodes are measured, and what will be faster is taken",
     )
     group.add_argument(
         "--stages", type=positive, metavar="N", help="of a pipeline (default: one a node); nodes of a stage share it"
@@ -159,8 +163,16 @@ def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
 
 def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None:
     """None: the tensor topology. --stages says pipeline by itself, as does a plan."""
-    topology = arguments.topology or ("pipeline" if arguments.stages or arguments.plan else "tensor")
-    if topology == "pipeline":
+    topology = arguments.topology or (PIPELINE if arguments.stages or arguments.plan else TENSOR)
+    if topology == AUTO:
+        _refuse_beside_auto(arguments)
+        return PipelineSettings(
+            activations=arguments.activations or "f32",
+            plan_only=arguments.plan_only,
+            local_copies=arguments.local_copies or "auto",
+            or_tensor=True,
+        )
+    if topology == PIPELINE:
         if arguments.plan and (arguments.stages or arguments.split != "auto"):
             raise UsageError("--plan says how many layers each stage has; leave --stages and --split out")
         return PipelineSettings(
@@ -177,6 +189,13 @@ def _pipeline_settings(arguments: argparse.Namespace) -> PipelineSettings | None
             name = f"--{option.replace('_', '-')}"
             raise UsageError(f"{name} is for pipelines; add --topology pipeline or leave it out")
     return None
+
+
+def _refuse_beside_auto(arguments: argparse.Namespace) -> None:
+    for option in ("stages", "plan", "split", "save_plan"):
+        if getattr(arguments, option) not in (None, "auto"):
+            name = f"--{option.replace('_', '-')}"
+            raise UsageError(f"{name} is for pipelines, --topology auto may choose none; take --topology pipeline")
 
 
 def sampler_settings(arguments: argparse.Namespace) -> SamplerSettings:

@@ -33,7 +33,7 @@ from dllama_py.profiling.trace import trace
 from dllama_py.stamps import Recording
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
-from dllama_py.transport.link import measure_network, measure_pairs
+from dllama_py.transport.link import measure_network, measure_pairs, slowest
 from dllama_py.transport.world import joined_world
 
 EPILOG = """examples:
@@ -127,6 +127,9 @@ def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, A
     if engine is not None:
         one_node_s = next((each["token_ms"] / 1000 for each in beside if each["nodes"] == 1), None)
         stages = [stage.ranks for stage in engine.orders.grid(comm.size).stages]
+        if engine.plan is None:  # of ranks that share every layer, those that have some
+            n_used = len(stages[0])
+            ranks, after = ranks[:n_used], after[:n_used]
         session = Session(ranks, spans, stages, after, one_node_s, max(in_use))
         if busy := busy_line(comm.hosts, in_use):
             say(busy)
@@ -144,9 +147,18 @@ def _report(session: Session, engine: Engine, links: _Links) -> TensorReport | P
     """Of a pipeline that is one, by its stages."""
     orders, plan = engine.orders, engine.plan
     if plan is None or links.pairs is None:
-        return tensor_report(session, orders.config, orders.exchange, links.network)
+        network = links.network or _network(links.pairs, len(session.ranks))
+        return tensor_report(session, orders.config, orders.exchange, network)
     places = places_of(plan, session.stages)
     return pipeline_report(session, PipelineFacts(places, links.pairs, orders.activations, partial(other_split, plan)))
+
+
+def _network(pairs: list[list[Link]] | None, n_nodes: int) -> Network | None:
+    """Of the first so many."""
+    if pairs is None or n_nodes == 1:
+        return None
+    distances = [1 << k for k in range(n_nodes.bit_length() - 1)]
+    return slowest([[pairs[rank][rank ^ apart] for rank in range(n_nodes)] for apart in distances])
 
 
 def _measure(engine: Engine, recording: Recording, n_prompt: int, n_steps: int) -> list[Span]:

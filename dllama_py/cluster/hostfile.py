@@ -38,22 +38,39 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
 
 def ranks_to_start(hosts: Sequence[Host]) -> int:
     """The largest power of two of ranks that the machines together offer."""
-    return 1 << (_offered(hosts).bit_length() - 1)
+    return 1 << (ranks_offered(hosts).bit_length() - 1)
+
+
+def ranks_offered(hosts: Sequence[Host]) -> int:
+    return sum(host.n_ranks for host in hosts)
+
+
+def rank_hosts(hosts: Sequence[Host]) -> list[str]:
+    """Of every rank that they offer: the name of its machine. The launcher fills one machine after the other."""
+    return [host.name for host in hosts for _ in range(host.n_ranks)]
+
+
+def hosts_used(hosts: Sequence[Host], n_ranks: int) -> list[Host]:
+    """That so many ranks are started on."""
+    names = rank_hosts(hosts)[:n_ranks]
+    return [host for host in hosts if host.name in names]
+
+
+def hosts_beyond(hosts: Sequence[Host], n_ranks: int) -> list[Host]:
+    """That have a rank which is not among the first so many."""
+    names = rank_hosts(hosts)[n_ranks:]
+    return [host for host in hosts if host.name in names]
 
 
 def refuse_too_many(wanted: int, hosts: Sequence[Host], path: Path) -> None:
     """UsageError if the machines offer fewer ranks: the launcher would put more on each than its line says."""
-    offered = _offered(hosts)
+    offered = ranks_offered(hosts)
     if wanted > offered:
         each = ", ".join(f"{host.name}:{host.n_ranks}" for host in hosts[:8]) + ", ..." * (len(hosts) > 8)
         raise UsageError(
             f"--np {wanted}: {path} offers {offered} rank{'s' * (offered > 1)} ({each}); "
             f"take --np {ranks_to_start(hosts)}, or write more behind a machine's name there"
         )
-
-
-def _offered(hosts: Sequence[Host]) -> int:
-    return sum(host.n_ranks for host in hosts)
 
 
 def _host(words: Sequence[str], where: str) -> Host:

@@ -74,9 +74,9 @@ def job_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in TOKENS}
 
 
-def run_script(path: Path) -> int:
+def run_job(command: Sequence[str]) -> int:
     """Run it to its end, whatever the user presses meanwhile; -> 0, 2, 3 or 130."""
-    with subprocess.Popen([str(path)], env=job_environment()) as job:
+    with subprocess.Popen(command, env=job_environment()) as job:
         while True:
             try:
                 return exit_code(job.wait())

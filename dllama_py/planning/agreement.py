@@ -12,6 +12,7 @@ from dllama_py.planning.measuring import Measured, measure
 from dllama_py.planning.plan import Plan
 from dllama_py.planning.probe_products import Subject
 from dllama_py.planning.splits import AUTO
+from dllama_py.planning.topologies import choose_topology
 from dllama_py.planning.wishes import Node, Root, Wishes
 from dllama_py.progress import Progress
 from dllama_py.sharding.plan import make_plan
@@ -33,7 +34,8 @@ def agree(orders: Orders, comm: Comm, n_threads: int, on_progress: Progress, roo
     with agreed(comm):
         if root is not None:
             plan = _decide(orders, root, measured)
-            root.on_stages(plan)
+            if len(plan.stages) > 1 or orders.plan_only:
+                root.on_stages(plan)
             if root.settings.save_plan:
                 plan_file.save(plan, root.settings.save_plan)
     return plan
@@ -42,7 +44,8 @@ def agree(orders: Orders, comm: Comm, n_threads: int, on_progress: Progress, roo
 def follow(orders: Orders, plan: Plan) -> Orders:
     """The same with the layers of the plan, and chunks of its size as far as all sequences have a row."""
     chunk_rows = min(max(plan.chunk_rows, orders.n_slots), orders.chunk_rows)
-    return replace(orders, layer_counts=plan.counts, chunk_rows=chunk_rows)
+    width = len(plan.stages[0].ranks)
+    return replace(orders, layer_counts=plan.counts, chunk_rows=chunk_rows, stage_width=width)
 
 
 def _decide(orders: Orders, root: Root, measured: Measured) -> Plan:
@@ -61,4 +64,9 @@ def _decide(orders: Orders, root: Root, measured: Measured) -> Plan:
         replicate_kv=orders.replicate_kv,
     )
     nodes = [Node(facts, speed) for facts, speed in zip(root.facts, measured.speeds, strict=True)]
-    return decide(wishes, orders.config, orders.kinds, nodes, measured.links)
+    if not settings.or_tensor:
+        return decide(wishes, orders.config, orders.kinds, nodes, measured.links)
+    plan, lines = choose_topology(wishes, orders.config, orders.kinds, nodes, measured.links)
+    for line in lines:
+        root.say(line)
+    return plan

@@ -39,12 +39,13 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Root:
     """What only the root of a run knows: the user's settings, the model's name, the facts of all ranks; and who is to
-    hear of the plan."""
+    hear of the plan, and in lines of why it is this one."""
 
     settings: PipelineSettings
     model: str
     facts: Sequence[NodeFacts]
     on_stages: Callable[[Plan], None]
+    say: Callable[[str], None]
 
 
 Links = Sequence[Sequence[Link]]  # [rank][other rank]

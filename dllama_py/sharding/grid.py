@@ -65,8 +65,9 @@ class Grid:
         return range(rank, rank + 1) if number is None else self.stages[number].ranks
 
 
-def make_grid(n_layers: int, n_ranks: int, layer_counts: Sequence[int]) -> Grid:
-    """Ranks divided evenly among stages of so many layers. A stage of none is left out, but for the root's.
+def make_grid(n_layers: int, n_ranks: int, layer_counts: Sequence[int], width: int | None = None) -> Grid:
+    """Ranks divided evenly among stages of so many layers. A stage of none is left out, but for the root's. `width`:
+    ranks of a stage, if some at the end are to be idle.
 
     UsageError where the counts are not the model's layers, or the ranks do not divide.
     """
@@ -75,11 +76,11 @@ def make_grid(n_layers: int, n_ranks: int, layer_counts: Sequence[int]) -> Grid:
         raise UsageError(
             f"a split of {', '.join(map(str, layer_counts))} layers is {sum(layer_counts)}; the model has {n_layers}"
         )
-    if n_ranks % n_stages:
+    if width is None and n_ranks % n_stages:
         raise UsageError(
             f"{n_ranks} ranks do not divide into {n_stages} stages; use a number of stages that divides {n_ranks}"
         )
-    width = n_ranks // n_stages
+    width = width or n_ranks // n_stages
     borders = [0, *accumulate(layer_counts)]
     stages = (
         Stage(range(start, stop), range(number * width, (number + 1) * width))

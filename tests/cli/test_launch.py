@@ -61,6 +61,44 @@ def test_parts_are_fetched_joined_and_can_be_started(clone: Path, fake: FakeHub)
     assert line.endswith("fetched")
 
 
+def test_one_machine_has_one_rank_and_several_whatever_is_faster(clone: Path, fake: FakeHub) -> None:
+    script = clone / "run_qwen3_14b_q40.sh"
+    (clone / "hosts").write_text("localhost:2\n127.0.0.1:1\n")
+    for options, n_ranks, topology in (
+        ([], 1, ""),
+        (["--hostfile", "hosts"], 3, "--topology auto"),
+        (["--hostfile", "hosts", "--np", "2"], 2, "--topology auto"),
+        (["--hostfile", "hosts", "--split", "20,20,0"], 3, "--topology pipeline --split 20,20,0"),
+        (["--np", "4", "--stages", "2"], 4, "--topology pipeline --stages 2"),
+    ):
+        words = [str(clone / word) if word == "hosts" else word for word in options]
+        assert launch(clone, fake, "qwen3_14b_q40", "--skip-run", *words).returncode == 0
+        assert f"-np {n_ranks} " in script.read_text()
+        assert script.read_text().rstrip().endswith(f' {topology} "$@"'.replace("  ", " "))
+
+
+def test_who_is_left_out_of_a_number_that_tensor_cannot_take(clone: Path, fake: FakeHub) -> None:
+    (clone / "hosts").write_text("localhost\nnode2\nnode3\n")
+    words = ["--skip-run", "--topology", "tensor", "--hostfile", str(clone / "hosts")]
+    done = launch(clone, fake, "qwen3_14b_q40", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "offers 3 ranks, of which --topology tensor takes 2 (1, 2, 4, 8, ...); idle on node3; --topo" in done.stdout
+
+
+def test_the_script_gives_a_terminal_the_same_chat(clone: Path, fake: FakeHub, smollm2_gguf: Path) -> None:
+    put_in_place(clone, smollm2_gguf)
+    assert launch(clone, fake, "smollm2_135m", "--skip-run").returncode == 0
+    program = clone / "run_smollm2_135m.sh"
+    answers = {"Ctrl-D ends.": "/help\n", "the end of input": "/quit\n"}
+    shown, code = on_a_terminal(clone, fake, ["--max-seq-len", "512"], answers, program)
+    assert code == 0 and "context 512 of" in shown, shown
+    done = subprocess.run(
+        [program, "--prompt", "Hi", "--steps", "2", "--json"],
+        env=environment(clone, fake), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and len(json.loads(done.stdout.splitlines()[-1])["ids"]) == 2, done.stderr
+
+
 def test_without_a_terminal_it_does_not_ask(clone: Path, fake: FakeHub) -> None:
     done = launch(clone, fake, "qwen3_14b_q40", words="y\n")
     assert (done.returncode, done.stderr) == (0, "")

@@ -28,6 +28,10 @@ from tests.support.launching import QWEN, environment, refused
         ),
         (["me/tiny", "--iface", "nosuch0"], "2 error: no interface 'nosuch0' on this machine; it has "),
         (["me/tiny", "--hostfile", "nowhere"], "2 error: nowhere is no hostfile (No such file or directory)"),
+        (
+            ["me/tiny", "--stages", "2", "--topology", "auto"],
+            "2 error: --stages and --split are for pipelines; leave --topology auto out",
+        ),
         (["me/tiny", "--wrong"], "2 error: unrecognized arguments: --wrong (launch.py --help shows the options)"),
     ],
 )

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from dllama_py.cli.bench_series import passed_on
-from dllama_py.cli.options import Parser, add_engine_options, add_model_options
+from dllama_py.cli.options import Parser, add_engine_options, add_model_options, engine_settings
 from dllama_py.cli.placing import add_placing_options, counts, placements
 from dllama_py.cluster.job import Placement
 from dllama_py.errors import UsageError
+from dllama_py.settings import PipelineSettings
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -52,3 +53,14 @@ def test_jobs_are_of_the_topology_that_was_asked_for() -> None:
     pipeline = ["--topology", "pipeline", "--stages", "2", "--split", "1,3", "--activations", "int8"]
     usual = passed_on(parser.parse_args(["--model", "m"]))
     assert passed_on(parser.parse_args(["--model", "m", *pipeline])) == usual + pipeline
+
+
+def test_auto_takes_any_number_of_nodes_and_no_option_of_a_pipeline(tmp_path: Path) -> None:
+    parser = Parser(prog="dllama bench")
+    add_model_options(parser)
+    add_engine_options(parser)
+    settings = engine_settings(parser.parse_args(["--topology", "auto"]))
+    assert settings.pipeline == PipelineSettings(or_tensor=True)
+    for words in (["--stages", "2"], ["--split", "1,3"], ["--plan", "p"], ["--save-plan", "p"]):
+        with pytest.raises(UsageError, match=f"{words[0]} is for pipelines, --topology auto may choose none"):
+            engine_settings(parser.parse_args(["--topology", "auto", *words]))

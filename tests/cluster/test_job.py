@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dllama_py.cluster.job import Placement, exit_code, job_command, run_script, write_script
+from dllama_py.cluster.job import Placement, exit_code, job_command, run_job, write_script
 from dllama_py.cluster.network import Network
 from dllama_py.errors import ClusterError
 
@@ -92,20 +92,20 @@ def test_two_launches_may_write_one_script_at_once(tmp_path: Path) -> None:
     write += f"for _ in range(300): write_script(Path({str(tmp_path / 'run.sh')!r}), ['true'], 'nothing')"
     both = [subprocess.Popen([sys.executable, "-c", write]) for _ in range(2)]
     assert [one.wait() for one in both] == [0, 0]
-    assert run_script(tmp_path / "run.sh") == 0
+    assert run_job([str(tmp_path / "run.sh")]) == 0
 
 
 def test_the_hubs_token_does_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     write_script(tmp_path / "run.sh", ["sh", "-c", f"env > '{tmp_path}/seen'"], "nothing")
-    assert run_script(tmp_path / "run.sh") == 0
+    assert run_job([str(tmp_path / "run.sh")]) == 0
     assert "hf_secret" not in (tmp_path / "seen").read_text()
 
 
 @pytest.mark.parametrize(("code", "reported"), [(0, 0), (2, 2), (3, 3), (9, 3), (130, 130), (255, 3)])
 def test_exit_codes_of_a_job(tmp_path: Path, code: int, reported: int) -> None:
     write_script(tmp_path / "run.sh", ["sh", "-c", f"exit {code}"], "nothing")
-    assert run_script(tmp_path / "run.sh") == reported
+    assert run_job([str(tmp_path / "run.sh")]) == reported
     assert exit_code(code) == reported
 
 

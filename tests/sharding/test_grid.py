@@ -73,3 +73,10 @@ def test_splits_that_cannot_be(n_ranks: int, counts: tuple[int, ...], message: s
 def test_more_stages_than_layers() -> None:
     with pytest.raises(UsageError, match="3 stages cannot share 2 layers; use at most 2 stages"):
         even_split(2, 3)
+
+
+def test_ranks_behind_those_of_a_stage_are_idle() -> None:
+    grid = make_grid(2, 3, (2,), width=2)
+    assert (grid.topology, grid.stages[0].ranks, grid.idle) == ("tensor", range(2), (2,))
+    shards = grid_shards(tiny_config(), grid)
+    assert [len(shard.layers) for shard in shards] == [2, 2, 0]

@@ -55,13 +55,15 @@ def put_in_place(clone: Path, smollm2_gguf: Path) -> None:
     (folder / smollm2_gguf.name).symlink_to(smollm2_gguf)
 
 
-def on_a_terminal(clone: Path, fake: FakeHub, arguments: list[str], answers: dict[str, str]) -> tuple[str, int]:
-    """What a user saw who typed each answer when its question stood there; the exit code."""
+def on_a_terminal(
+    clone: Path, fake: FakeHub, arguments: list[str], answers: dict[str, str], program: Path | None = None
+) -> tuple[str, int]:
+    """What a user saw who typed each answer when its question stood there; the exit code. `program`: instead of
+    launch.py."""
+    command = [str(program)] if program else [sys.executable, str(clone / "launch.py")]
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(
-            sys.executable, [sys.executable, str(clone / "launch.py"), *arguments], environment(clone, fake)
-        )  # fmt: skip
+        os.execve(command[0], [*command, *arguments], environment(clone, fake))
     shown, waiting = "", dict(answers)
     while True:
         try:
