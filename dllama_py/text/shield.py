@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from dllama_py.errors import InputError
-from dllama_py.text.added_tokens import AddedTokens
 from dllama_py.text.tokenizer import Tokenizer
 
 _PRIVATE_USE = [chr(code) for code in range(0xF8FF, 0xDFFF, -1)]
@@ -23,9 +22,7 @@ class Shield:
     def __init__(self, tokenizer: Tokenizer, known: Iterable[Any]) -> None:
         """known: everything that may get into the prompt; the breaking character is one that none of it holds."""
         self._tokenizer = tokenizer
-        self._controls = tokenizer.special_texts()
-        self._longest = max(map(len, self._controls), default=0)
-        self._added = AddedTokens(dict(enumerate(self._controls)), longest_first=False)
+        self._controls = tokenizer.control_index
         used = set().union(*_strings(list(known)))
         unused = [character for character in _PRIVATE_USE if character not in used]
         if not unused:
@@ -74,7 +71,7 @@ class Shield:
         return self._break.join(text[start:stop] for start, stop in pairwise(edges))
 
     def _whole(self, text: str) -> set[int]:
-        return {start + 1 for start in self._added.starts(text)}
+        return {start + 1 for start in self._controls.starts(text)}
 
     def _places(self, text: str) -> set[int]:
         """Where to break: in control tokens, and where one could arise with what stands before and after the text.
@@ -85,14 +82,9 @@ class Shield:
         words = text[begin:end]
         if not words:
             return set()
-        tails = range(max(begin, end - self._longest), end)
-        heads = {words[:length] for length in range(1, self._longest + 1)}
-        places = self._whole(text)
-        for control in self._controls:
-            places |= {start + 1 for start in tails if control.startswith(text[start:end])}
-            if control != words and (words in control or any(map(control.endswith, heads - {control}))):
-                places.add(begin)
-        return places
+        opened = {start + 1 for start in self._controls.open_starts(text, end) if start >= begin}
+        places = self._whole(text) | opened
+        return places | {begin} if self._controls.is_part(words) else places
 
 
 def _strings(value: Any) -> Iterator[str]:

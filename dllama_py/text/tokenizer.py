@@ -1,11 +1,13 @@
 """Text to token ids and back, whatever the vocabulary. Takes data or a folder; knows no model file format."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dllama_py.errors import InputError, UsageError
 from dllama_py.text import gguf_vocabulary, huggingface_vocabulary, sentencepiece_model, stored_vocabulary
+from dllama_py.text.control_index import ControlIndex
 from dllama_py.text.special_ids import HuggingFaceSettings, SpecialIds, folder_settings
 from dllama_py.text.vocabulary import Span, Vocabulary
 from dllama_py.token_list import TokenList
@@ -114,6 +116,11 @@ class Tokenizer:
     def is_special(self, id: int) -> bool:
         """Whether it is a control token, which only a template or raw text may yield."""
         return id in self._vocabulary.controls
+
+    @cached_property
+    def control_index(self) -> ControlIndex:
+        """Finds the control tokens, and parts of them, in what a user says."""
+        return ControlIndex(self.special_texts())
 
     def special_texts(self) -> frozenset[str]:
         """The spelling of every control token."""
