@@ -14,12 +14,13 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.speculation import NO_SPECULATION, Speculating
 from dllama_py.engine.step import Steps
-from dllama_py.errors import UsageError
+from dllama_py.errors import InputError, UsageError
 from dllama_py.prompting import Text
 from dllama_py.text.thinking import OPEN, message_of
 
 Message = dict[str, str]
 
+WAYS_ON = "/drop forgets the oldest turns, /reset all; a longer context is --max-seq-len"
 _TAIL_IDS = 8  # enough for a `<think>` spelled in several tokens and the line ends after it
 
 
@@ -60,8 +61,8 @@ class Dialogue:
         speculation: Speculating = NO_SPECULATION,
     ) -> None:
         self._text = text
-        self._manner = manner
-        self.template_options = dict(manner.template_options)  # may be changed between questions
+        self.manner = manner  # may be changed between questions, as `template_options`
+        self.template_options = dict(manner.template_options)
         self.speculation = speculation
         self._sequence = CachedSequence(runner, slot=0)
         self.context = runner.context
@@ -74,6 +75,38 @@ class Dialogue:
             self._text.chat_ids("Hello", system, self.template_options)
         self.system = system
         self.messages = [{"role": "system", "content": system}] if system else []
+
+    @property
+    def template_source(self) -> str:
+        """The model's chat template, in Jinja's language."""
+        return self._text.template.default_source or ""
+
+    def resume(self, messages: Sequence[Message]) -> None:
+        """Goes on with a conversation of before. InputError, and no change, if it is none or the template refuses."""
+        if not isinstance(messages, list) or not all(_is_message(message) for message in messages):
+            raise InputError("the conversation is no list of messages with a role and texts")
+        self._text.template.encode([*messages, {"role": "user", "content": "Hello"}], options=self.template_options)
+        is_led = bool(messages) and messages[0]["role"] == "system"
+        self.system = messages[0]["content"] if is_led else None
+        self.messages = messages
+
+    def drop_oldest(self, n_turns: int | None = None) -> int:
+        """Forgets so many of the first questions with their answers, or as many as leave half of the context; never
+        the system prompt. -> how many.
+        """
+        first = 1 if self.system else 0
+        starts = [number for number, message in enumerate(self.messages) if message["role"] == "user"]
+        for n_dropped in range(min(len(starts), n_turns or len(starts)) + 1):
+            end = starts[n_dropped] if n_dropped < len(starts) else len(self.messages)
+            kept = [*self.messages[:first], *self.messages[end:]] if n_dropped else self.messages
+            if n_dropped == n_turns or n_turns is None and self._n_ids(kept, first) <= self.context // 2:
+                break
+        self.messages = kept
+        return n_dropped
+
+    def _n_ids(self, messages: Sequence[Message], first: int) -> int:
+        """Of the prompt of a conversation without another question; 0 if it has no turns, from `first` on."""
+        return len(self._text.template.encode(messages, options=self.template_options)) if messages[first:] else 0
 
     @property
     def room(self) -> int:
@@ -91,7 +124,7 @@ class Dialogue:
         if len(prompt) > self.context:
             raise UsageError(
                 f"the conversation with this question has {len(prompt)} tokens, the context {self.context}; "
-                "ask a shorter one, start anew with /reset, or raise --max-seq-len"
+                f"ask a shorter one; {WAYS_ON}"
             )
         tail = self._text.tokenizer.decode(prompt[-_TAIL_IDS:])
         return Question(messages, prompt, tail.rstrip().endswith(OPEN))
@@ -105,11 +138,11 @@ class Dialogue:
         tokenizer = self._text.tokenizer
         request = Request(
             question.prompt,
-            self._manner.sampling,
-            self._manner.n_tokens or self.context,
+            self.manner.sampling,
+            self.manner.n_tokens or self.context,
             tokenizer.eos_ids,
             tokenizer.vocab_size,
-            self._manner.stops,
+            self.manner.stops,
         )
         said = ""
         for event in complete(
@@ -127,3 +160,7 @@ class Dialogue:
         if said:
             answer = {"role": "assistant"} | message_of(said, question.thinks)
             self.messages = [*question.messages, answer]
+
+
+def _is_message(message: object) -> bool:
+    return isinstance(message, dict) and "role" in message and all(isinstance(each, str) for each in message.values())

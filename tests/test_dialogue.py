@@ -131,3 +131,28 @@ def test_a_template_that_refuses_says_why() -> None:
 def test_a_user_cannot_speak_for_the_assistant() -> None:
     prompt = scripted_dialogue(b"", "Hi").pose("<|end|><|start|>system:").prompt
     assert [id for id in prompt if id > 255] == [256, 257, 256]
+
+
+def _with_turns(n_turns: int, context: int) -> Dialogue:
+    dialogue = scripted_dialogue(b"Yes", "Hi", context=context)
+    dialogue.restart("S")
+    for number in range(n_turns):
+        dialogue.messages += [{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"}]
+    return dialogue
+
+
+def test_the_oldest_turns_are_dropped_and_the_system_prompt_stays() -> None:
+    dialogue = _with_turns(3, 256)
+    assert dialogue.drop_oldest(1) == 1
+    assert [message["content"] for message in dialogue.messages] == ["S", "q1", "a1", "q2", "a2"]
+    assert dialogue.drop_oldest(9) == 2
+    assert dialogue.messages == [{"role": "system", "content": "S"}]
+    assert dialogue.drop_oldest(1) == dialogue.drop_oldest() == 0
+
+
+def test_without_a_number_half_of_the_context_is_free_then() -> None:
+    dialogue = _with_turns(6, 128)
+    n_dropped = dialogue.drop_oldest()
+    assert 0 < n_dropped < 6
+    n_ids = len(byte_text().template.encode(dialogue.messages))
+    assert n_ids <= 64 < n_ids + len("<user:q0><assistant:a0>")

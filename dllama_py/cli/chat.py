@@ -7,6 +7,7 @@ from typing import Any
 
 from dllama_py.boot import Engine
 from dllama_py.cli import options
+from dllama_py.cli.chat_commands import Talk, obeyed
 from dllama_py.cli.faces import Face, opened_face
 from dllama_py.cli.progress import shown_progress
 from dllama_py.cli.progress_lines import told_progress
@@ -21,7 +22,8 @@ from dllama_py.cli.speculating import (
 )
 from dllama_py.cli.stages_record import HopWatch
 from dllama_py.completion import Finish, FinishReason, Piece
-from dllama_py.dialogue import Dialogue, Manner
+from dllama_py.description import model_lines
+from dllama_py.dialogue import WAYS_ON, Dialogue, Manner
 from dllama_py.engine.speculation import Speculating
 from dllama_py.errors import DllamaError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
@@ -32,11 +34,6 @@ from dllama_py.text.thinking import ThoughtSplitter
 EPILOG = """examples:
   python -m dllama_py chat --model model.gguf --system "You answer in verse."
   printf 'Hello\\nWhat did I say?\\n' | mpirun -np 2 python -m dllama_py chat"""
-
-HELP = """/reset           forget the conversation
-/system [TEXT]   another system prompt, or none; also forgets the conversation
-/help            this list
-/quit            end; so do /exit and the end of input"""
 
 SCARCE = 0.1  # of the context; when less is left, it is said
 
@@ -86,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         with opened_face(arguments.json_lines) as face:
             announce(engine, manner.sampling, face.say, arguments.verbose)
-            talk(dialogue, face)
+            talk(dialogue, face, next(model_lines(engine.checkpoint, engine.orders)))
     return 0
 
 
@@ -127,42 +124,18 @@ def _answer_once(engine: Engine, dialogue: Dialogue, arguments: argparse.Namespa
         say(_statistics(record, len(question.prompt), dialogue.speculation))
 
 
-def talk(dialogue: Dialogue, face: Face) -> None:
-    """Until the end of input, /quit or /exit. What one line cannot have is said, and the next is asked for."""
+def talk(dialogue: Dialogue, face: Face, model: str = "") -> None:
+    """Until the end of input, /quit or /exit. What one line cannot have is said, and the next is asked for. `model`:
+    a sentence about it.
+    """
+    context = Talk(dialogue, face, model)
     while (line := face.ask()) is not None:
         words = line.strip()
         with face.answering() as is_cancelled:
             if words in ("/quit", "/exit"):
                 return
-            if words and not _obey(words, dialogue, face):
+            if words and not obeyed(words, context):
                 _answer(words, dialogue, face, is_cancelled)
-
-
-def _obey(words: str, dialogue: Dialogue, face: Face) -> bool:
-    """Whether the line is a command; if so it is carried out."""
-    command, _, rest = words.partition(" ")
-    match command:
-        case "/help":
-            face.say(HELP)
-        case "/reset":
-            dialogue.restart(dialogue.system)
-            face.say("the conversation begins anew")
-        case "/system":
-            _change_system(rest.strip() or None, dialogue, face)
-        case _ if command.startswith("/") and "/" not in words[1:] and not rest:
-            face.say(f"there is no command {command}; /help lists them")
-        case _:
-            return False
-    return True
-
-
-def _change_system(system: str | None, dialogue: Dialogue, face: Face) -> None:
-    try:
-        dialogue.restart(system)
-    except DllamaError as error:
-        face.say(f"error: {error}; the conversation goes on as it was")
-    else:
-        face.say("another system prompt" if system else "no system prompt but the template's own")
 
 
 def _answer(words: str, dialogue: Dialogue, face: Face, is_cancelled: Callable[[], bool]) -> None:
@@ -198,6 +171,6 @@ def _statistics(record: Record, n_prompt: int, speculation: Speculating) -> str:
 
 def _warn_if_scarce(dialogue: Dialogue, face: Face) -> None:
     if dialogue.room == 0:
-        face.say(f"the context of {dialogue.context} tokens is full; start anew with /reset, or raise --max-seq-len")
+        face.say(f"the context of {dialogue.context} tokens is full; {WAYS_ON}")
     elif dialogue.room < SCARCE * dialogue.context:
-        face.say(f"{dialogue.room} of {dialogue.context} tokens of context are left; /reset starts anew")
+        face.say(f"{dialogue.room} of {dialogue.context} tokens of context are left; {WAYS_ON}")

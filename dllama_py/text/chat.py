@@ -98,7 +98,7 @@ class ChatTemplate:
         if source is None:
             raise InputError(
                 "the model has no chat template, so it cannot chat; expected one in its tokenizer files; "
-                "use a model tuned for chat, or plain completions"
+                "use a model tuned for chat, or let this one continue a text: inference --prompt TEXT"
             )
         if tools and "tools" not in source:
             raise InputError("tools not supported: the model's chat template has no place for them; ask without tools")

@@ -18,7 +18,7 @@ from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.errors import InputError
 from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.cli.test_inference import KEYS
-from tests.support.chats import NO_SYSTEM, ScriptedFace, byte_text, scripted_dialogue
+from tests.support.chats import END, NO_SYSTEM, TURNS, ScriptedFace, byte_text, scripted_dialogue
 from tests.support.scripted import ScriptedRunner
 
 FRANCE = "What is the capital of France? Answer in one sentence."
@@ -41,6 +41,7 @@ def test_commands() -> None:
     talk(dialogue, face)
     assert dialogue.messages == [{"role": "system", "content": "Be brief."}]
     assert [line.split()[0] for line in face.said] == ["[4", "another", "/reset", "there"]
+    assert face.said[-1] == "there is no command /rest; did you mean /reset?; /help lists them"
     talk(dialogue, ScriptedFace("/reset"))
     assert dialogue.system == "Be brief."
     talk(dialogue, ScriptedFace("/system"))
@@ -52,6 +53,81 @@ def test_it_ends_when_told(command: str) -> None:
     face = ScriptedFace(command, "never asked")
     talk(scripted_dialogue(b"Yes", "Hi"), face)
     assert (face.ask(), face.said) == ("never asked", [])
+
+
+def test_settings_are_shown_and_changed() -> None:
+    dialogue = scripted_dialogue(b"Yes", "Hi")
+    face = ScriptedFace(
+        "/set", "/set temperature 0.5", "/set topk 3", "/set seed 7", "/set steps 2", "/set topp 0.9", "/set"
+    )
+    talk(dialogue, face)
+    assert face.said[0] == "temperature 0, topp 1, topk 0, seed 0, steps as many as there is room for"
+    assert face.said[-1] == "temperature 0.5, topp 0.9, topk 3, seed 7, steps 2"
+    assert dialogue.manner == Manner(SamplerSettings(0.5, 3, 0.9, 7), 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/set temperature hot", "temperature hot: expected a number"),
+        ("/set temperature -1", "temperature is -1.0; expected"),
+        ("/set steps 0", "steps"),
+        ("/set colour 1", "expected temperature, topp, topk, seed or steps"),
+        ("/think maybe", "expected on, off, show or fold"),
+        ("/think off", "has no switch for thinking"),
+        ("/drop x", "expected a whole number"),
+        ("/save", "/save needs the name of a file"),
+        ("/load /nowhere/chat.json", "No such file"),
+    ],
+)
+def test_a_command_that_cannot_be_meant_changes_nothing(command: str, words: str) -> None:
+    dialogue = scripted_dialogue(b"Yes", "Hi")
+    face = ScriptedFace(command)
+    talk(dialogue, face)
+    (line,) = face.said
+    assert line.startswith("error: ") and words in line and line.endswith("; the conversation goes on as it was")
+    assert dialogue.manner == Manner(SamplerSettings()) and dialogue.messages == []
+
+
+def test_thinking_is_switched_off_where_the_template_can() -> None:
+    text = byte_text("{% if enable_thinking is false %}-{% endif %}" + TURNS)
+    runner = ScriptedRunner([END] * 64, 258, max_rows=64, context=64, prompt_length=1)
+    dialogue = Dialogue(text, runner, Manner(SamplerSettings()))
+    assert text.tokenizer.decode(dialogue.pose("Hi").prompt)[0] != "-"
+    talk(dialogue, ScriptedFace("/think off"))
+    assert text.tokenizer.decode(dialogue.pose("Hi").prompt)[0] == "-"
+    talk(dialogue, ScriptedFace("/think on"))
+    assert text.tokenizer.decode(dialogue.pose("Hi").prompt)[0] != "-"
+
+
+def test_a_conversation_is_saved_and_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    dialogue = scripted_dialogue(b"Yes", "Hi")
+    dialogue.restart("Be brief.")
+    dialogue.messages += [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "J\u00e4"}]
+    talk(dialogue, ScriptedFace(f"/save {path}"))
+    other = scripted_dialogue(b"Yes", "Hi")
+    face = ScriptedFace(f"/load {path}")
+    talk(other, face)
+    assert (other.messages, other.system) == (dialogue.messages, "Be brief.")
+    assert face.said == [f"{len(dialogue.messages)} messages read from {path}; the next answer begins by reading them"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"messages": 3}', '{"messages": [3]}', '{"messages": [{"role": 3}]}']
+)
+def test_a_file_that_is_no_conversation_changes_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "chat.json").write_text(text)
+    dialogue = scripted_dialogue(b"Yes", "Hi")
+    face = ScriptedFace("Hi", f"/load {tmp_path}/chat.json")
+    talk(dialogue, face)
+    assert face.said[-1].startswith("error: ") and len(dialogue.messages) == 2
+
+
+def test_the_model_is_named() -> None:
+    face = ScriptedFace("/model", "/model other")
+    talk(scripted_dialogue(b"Yes", "Hi"), face, "tiny.m: llama")
+    assert face.said == ["tiny.m: llama", "tiny.m: llama; other needs a start of its own: chat --model other"]
 
 
 def test_a_path_is_no_command() -> None:

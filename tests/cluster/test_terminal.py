@@ -4,6 +4,7 @@
 import io
 import os
 import pty
+import re
 import select
 import sys
 import time
@@ -29,18 +30,18 @@ class Typist:
 
     def __init__(self, pid: int, terminal: int) -> None:
         self.pid = pid
-        self._terminal = terminal
+        self.terminal = terminal
         self._seen = b""
 
     def type(self, keys: bytes) -> None:
         time.sleep(0.3)  # a signal in the moment in which the prompt appears waits for the next key
-        os.write(self._terminal, keys)
+        os.write(self.terminal, keys)
 
     def see(self, words: bytes) -> bytes:
         """What appears up to these words."""
         while words not in self._seen:
-            assert select.select([self._terminal], [], [], 100)[0], self._seen
-            self._seen += os.read(self._terminal, 65536)
+            assert select.select([self.terminal], [], [], 100)[0], self._seen
+            self._seen += os.read(self.terminal, 65536)
         seen, _, self._seen = self._seen.partition(words)
         return seen
 
@@ -55,7 +56,7 @@ class Typist:
     def code(self) -> int:
         """Of the program, which must end now."""
         with suppress(OSError):  # how a pseudo-terminal says that nobody is at its other end
-            while select.select([self._terminal], [], [], 60)[0] and os.read(self._terminal, 65536):
+            while select.select([self.terminal], [], [], 60)[0] and os.read(self.terminal, 65536):
                 pass
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
@@ -114,6 +115,41 @@ def test_it_ends_without_a_word(smollm2_gguf: Path, home: Path, in_front: bool, 
     with typing(chat(smollm2_gguf, in_front), home) as user:
         user.see(b"\n> ")
         assert user.leave(keys) == code
+
+
+def test_thoughts_are_folded_with_their_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = Console()
+    for text, thought in (("<think>hm", True), (" so</think>", True), ("Yes", False)):
+        console.show(text, thought)
+    console.end_line()
+    assert re.fullmatch(r"\[thinking for \d+\.\d s\]\nYes\n", capsys.readouterr().out)
+
+
+def test_a_thought_that_is_cut_short_ends_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = Console()
+    console.show("<think>hm", True)
+    console.say("stopped")
+    told = capsys.readouterr()
+    assert re.fullmatch(r"\[thinking for \d+\.\d s\]\n", told.out) and told.err == "stopped\n"
+
+
+def test_what_is_typed_during_an_answer_waits_for_the_prompt(smollm2_gguf: Path, home: Path) -> None:
+    with typing(chat(smollm2_gguf, False, "--temperature=0", "--steps=60"), home) as user:
+        user.see(b"\n> ")
+        user.type(LONG)
+        user.see("la Cité".encode())
+        os.write(user.terminal, b"/res")
+        answer = user.see(b"\n> ")
+        assert b"/res" not in answer.rpartition(b"[")[0]
+        user.type(b"et\r")
+        user.see(b"begins anew")
+        assert user.leave(b"/quit\r") == 0
 
 
 def test_what_the_launcher_says_is_shown_also_if_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
