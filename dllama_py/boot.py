@@ -15,7 +15,7 @@ import numpy as np
 
 from dllama_py.cluster.cores import ThreadChoice, choose_threads
 from dllama_py.cluster.free_memory import free_memory
-from dllama_py.description import model_lines, same_name_lines, shape_line, slice_lines, warning_lines
+from dllama_py.description import kernel_lines, model_lines, same_name_lines, shape_line, slice_lines, warning_lines
 from dllama_py.drafting import Draft, decide_draft
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.soundness import refuse_broken
@@ -37,7 +37,7 @@ from dllama_py.transport.metered import MeteredComm
 if TYPE_CHECKING:
     from dllama_py.engine.runner import Runner
 
-FACTS_BYTES = 1024  # of a rank's facts as JSON, a host name of up to 253 letters among them
+FACTS_BYTES = 16384  # of a rank's facts as JSON, a host name of up to 253 letters and two paths among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class RankFacts:
     n_threads: int
     bytes_per_token: int
     compile_s: float
+    note: str  # on where its compiled kernels are, if not where they belong
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,7 @@ def _settle(
 def _loaded(settled: _Settled, comm: Comm, watch: Watch, say: Say, started: float) -> Iterator[Engine | None]:
     """The weights come to all ranks, and each takes its role."""
     # numba takes most of a second to import; a refusal, or --help, need not wait for it.
+    from dllama_py.kernels.code_cache import store
     from dllama_py.kernels.team import Team
     from dllama_py.loading import load_draft, loaded_rank
     from dllama_py.roles import run_alone, take_role
@@ -205,8 +207,11 @@ def _loaded(settled: _Settled, comm: Comm, watch: Watch, say: Say, started: floa
     checkpoint, draft, memory = settled.opened.checkpoint, settled.opened.draft, settled.memory
     metered, team = MeteredComm(comm), Team(threads.n_threads, watch.recording)
     with loaded_rank(orders, shards, metered, checkpoint, team, watch.on_progress, say) as rank:
-        own = RankFacts(comm.hosts[comm.rank], threads.n_threads, rank.weights.bytes_per_token(), rank.compile_s)
+        read_bytes = rank.weights.bytes_per_token()
+        own = RankFacts(comm.hosts[comm.rank], threads.n_threads, read_bytes, rank.compile_s, store().note)
         ranks = tuple(RankFacts(**fact) for fact in _gather(own, comm))
+        for line in kernel_lines([(str(facts.host), facts.note) for facts in ranks]):
+            say(line)
         with take_role(rank, team, orders, shards, metered, checkpoint) as runner:
             if runner is None or checkpoint is None or memory is None:
                 yield None

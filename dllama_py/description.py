@@ -65,6 +65,13 @@ def same_name_lines(hosts: Sequence[Host]) -> Iterator[str]:
             yield f"{len(alike)} machines are called {name}: {where}{also}; sudo hostnamectl hostname NAME names one"
 
 
+def kernel_lines(notes: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """One for each rank whose compiled kernels are not where they belong, from its host and what it says."""
+    for rank, (host, note) in enumerate(notes):
+        if note:
+            yield f"note: rank {rank} on {host}: {note}"
+
+
 def _span(part: range) -> str:
     if len(part) < 2:
         return str(part.start) if part else "none"

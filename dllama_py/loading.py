@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dllama_py.cluster.free_memory import free_memory
 from dllama_py.drafting import Draft
 from dllama_py.engine.hops import HOP_KERNELS
-from dllama_py.errors import UsageError
+from dllama_py.errors import DllamaError, UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.kernels.compiled import warm_up
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80
+from dllama_py.kernels.functions import Compilable
+from dllama_py.kernels.pack import packer
 from dllama_py.kernels.program import Kernel
 from dllama_py.kernels.read_patterns import readers_of, settle_patterns
 from dllama_py.kernels.team import Team
@@ -28,12 +31,14 @@ from dllama_py.sharding.local_copies import Walk, serve_weights, take_weights
 from dllama_py.sharding.plan import Shard, make_plan
 from dllama_py.sharding.weights import Weights
 from dllama_py.transport.boxes import add_boxes
-from dllama_py.transport.comm import Comm, SoloComm
+from dllama_py.transport.comm import SoloComm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.hosts import Host
 from dllama_py.transport.metered import MeteredComm
 from dllama_py.transport.readiness import wait_for_kernels
 
+HELPER_BYTES = 400_000_000  # of memory, twice what a process takes that compiles
+MOST_HELPERS = 3  # the function that takes longest takes a quarter of all
 _ROUNDINGS = {"f32": KEEP_F32, "bf16": ROUND_BF16, "q80": ROUND_Q80}
 
 
@@ -93,7 +98,8 @@ def _load(
     layers = Layers(config, weights, buffers, cache, rope, rounding)
     all_reduce = _all_reduce(comm, buffers, rounding) if comm.size > 1 else None
     kernels = [*kernels_of(layers, all_reduce), *(HOP_KERNELS if comm.size < world.size else ())]
-    compile_s = _compile(kernels, world, on_progress)
+    packers = [packer(kind) for kind in set(orders.kinds.values())]
+    compile_s = _compile([*kernels, *packers], world, team.n_threads, on_progress)
     walk = Walk(world, shards, weights, orders.kinds, on_progress)
     if checkpoint is None:
         take_weights(walk, orders.local)
@@ -128,11 +134,28 @@ def _reserve(orders: Orders, rank: int, shard: Shard, host: Host, n_threads: int
         ) from error
 
 
-def _compile(kernels: Sequence[Kernel], comm: Comm, on_progress: Progress) -> float:
-    """Everything that the model runs, on all hosts, before weights travel; seconds that this rank needed."""
-    started = time.perf_counter()
-    warm_up(kernels, on_progress)
-    settle_patterns(readers_of(kernels))
-    seconds = time.perf_counter() - started
-    wait_for_kernels(comm, on_progress)
+def _compile(functions: Sequence[Compilable], comm: MeteredComm, n_threads: int, on_progress: Progress) -> float:
+    """Everything that the model runs, on all hosts, before weights travel; seconds that this rank needed.
+
+    AgreedFailure where a rank cannot keep what it compiles.
+    """
+    with agreed(comm):
+        failure = None
+        started = time.perf_counter()
+        try:
+            warm_up(functions, on_progress, _n_helpers(n_threads))
+            settle_patterns(readers_of([each for each in functions if isinstance(each, Kernel)]))
+        except DllamaError as error:
+            failure = error
+        seconds = time.perf_counter() - started
+        wait_for_kernels(comm, on_progress)  # also by a rank that failed: the others wait for its word
+        if failure is not None:
+            raise failure
     return seconds
+
+
+def _n_helpers(n_threads: int) -> int:
+    """Processes that compile beside this one: for each core of this rank one, while there is memory."""
+    free_bytes = free_memory().host_bytes
+    affordable = MOST_HELPERS if free_bytes is None else free_bytes // HELPER_BYTES - 1
+    return max(0, min(n_threads - 1, MOST_HELPERS, affordable))

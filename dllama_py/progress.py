@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something that may take long. `total` counts bytes, or what `unit` names."""
+    """Something that may take long. `total` counts bytes, or what `unit` names; without one only its share is told."""
 
     title: str
     total: int

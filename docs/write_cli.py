@@ -37,7 +37,6 @@ VARIABLES = """
 | `DLLAMA_PATIENCE_S` | seconds to wait for one without a sign of life, within a step or at the end (60; 0: for ever) |
 | `DLLAMA_EXPECT_RANKS` | a run refuses to be anything but one world of this many ranks |
 | `DLLAMA_HOST_ID` | any text that tells this machine from others, instead of its kernel's boot id |
-| `NUMBA_CACHE_DIR` | where compiled kernels are kept instead |
 """
 
 

@@ -93,11 +93,12 @@ class _State:
         share = f"{self.done / max(self.work.total, 1):.0%}"
         left = f", {self.seconds / self.done * (self.work.total - self.done):.0f} s left" if self.done else ""
         done = size(self.done) if self.work.unit == "B" else str(self.done)
-        amounts = f"{done} of {self._total()}"
-        return f"{self.work.title}: {share}, {amounts}{self._rate()}{left}{': ' if self.detail else ''}{self.detail}"
+        amounts = f", {done} of {self._total()}{self._rate()}" if self.work.unit else ""
+        return f"{self.work.title}: {share}{amounts}{left}{': ' if self.detail else ''}{self.detail}"
 
     def last_line(self) -> str:
-        return f"{self.work.title}: {self._total()} in {self.seconds:.1f} s{self._rate()}"
+        total = f"{self._total()} in " if self.work.unit else ""
+        return f"{self.work.title}: {total}{self.seconds:.1f} s{self._rate()}"
 
     def _total(self) -> str:
         return size(self.work.total) if self.work.unit == "B" else f"{self.work.total} {self.work.unit}"

@@ -1,8 +1,4 @@
 """Compiled arithmetic: the only door to numba. Knows memory and instructions, nothing of models, files or ranks.
 
-Importing this package points numba's disk cache at a folder of its own; kernels compile on first use.
+Kernels compile on first use, and are kept in a folder of their own (code_cache.py).
 """
-
-from dllama_py.kernels import code_cache
-
-code_cache.point_numba_at_it()

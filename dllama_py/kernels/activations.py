@@ -7,7 +7,6 @@ never arrives as an ordinary number: f32 and bf16 keep it, in the others the who
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.activations import ROW_SCALE_BYTES, ActivationType
 from dllama_py.float_types import BLOCK
@@ -15,6 +14,7 @@ from dllama_py.kernels.elementary import KEEP_F32, LARGEST, ROUND_BF16, ROUND_Q8
 from dllama_py.kernels.exchange import BF16_BYTES, Q80_BYTES, received_half, store_q80
 from dllama_py.kernels.layout import F32_BLOCK_BYTES
 from dllama_py.kernels.program import argument, kernel, part_of_row, rows_touched, share
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     get_f32,
     get_i64,

@@ -9,8 +9,6 @@ its window, gives the surplus the weight 0, which adds nothing: so pages that no
 from functools import cache
 from typing import Any, NamedTuple
 
-from numba import njit
-
 from dllama_py.kernels.attention_steps import (
     LENGTHS,
     OUTPUTS,
@@ -30,6 +28,7 @@ from dllama_py.kernels.constants import constant
 from dllama_py.kernels.heads import ROW_BYTES, ROW_POSITION, ROW_TABLE
 from dllama_py.kernels.layout import LISTS_BYTES, PAGE, TILE
 from dllama_py.kernels.program import Kernel, argument
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.tiles import rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, set_i64
 
@@ -55,7 +54,13 @@ def attention(half_cache: bool) -> Kernel:
     def attend(args: int, thread: int, threads: int) -> None:
         walk_queries(constant(half), args, thread, threads)
 
-    return Kernel(attend, Attention, dict.fromkeys((Attention.WINDOW, Attention.SINKS), 0), name=f"attention_{half}")
+    return Kernel(
+        attend,
+        Attention,
+        dict.fromkeys((Attention.WINDOW, Attention.SINKS), 0),
+        name=f"attention_{half}",
+        made_by=(attention, half_cache),
+    )
 
 
 @njit(error_model="numpy", inline="always")

@@ -7,12 +7,12 @@ are for one or two queries: these leave room for four vectors each, which hides 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dllama_py.kernels.constants import number_of
 from dllama_py.kernels.elementary import LOWEST, ONE, exp
 from dllama_py.kernels.layout import PAGE, RUN
 from dllama_py.kernels.program import argument
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.tiles import row_addresses, rows_add_f32, rows_fma_at, rows_store
 from dllama_py.kernels.vectors import (
     add_f32,

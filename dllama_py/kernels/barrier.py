@@ -3,10 +3,11 @@
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
 from dllama_py.kernels.codegen import I32, I64, define, pointer
 from dllama_py.kernels.features import IS_ARM
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64, set_i64
 
 _address = types.intp

@@ -6,10 +6,11 @@ MPI does the same in four calls, whose code a token's weights have driven out of
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
 from dllama_py.kernels.barrier import atomic_load, atomic_store
 from dllama_py.kernels.codegen import I8, I64, define, pointer
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64, set_i64
 from dllama_py.wire import (
     BOX_MESSAGES,

@@ -6,12 +6,12 @@ The vocabulary is cut into the same shares whatever the number of ranks, and a r
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.kernels.elementary import EXP_LOW, exp
 from dllama_py.kernels.keys import INFINITY, LAST_ID, MAGNITUDE, MOST_CANDIDATES, NOTHING
 from dllama_py.kernels.program import argument, kernel, share
 from dllama_py.kernels.selection import float_of_bits, kept_from, mask_above, set_f64
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     add_f32,
     first_lanes,

@@ -3,8 +3,9 @@
 import sys
 from typing import Any
 
-from numba import njit, types
+from numba import types
 
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64
 
 MONOTONIC = 6 if sys.platform == "darwin" else 1  # CLOCK_MONOTONIC, the clock of time.perf_counter on Linux

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.float_types import FloatType
 from dllama_py.kernels.codebook_products import (
@@ -28,6 +27,7 @@ from dllama_py.kernels.codebook_products import (
     rows_dot_mxfp4,
 )
 from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, X_SUM_FIRST, X_SUM_LAST, block_bytes, header_bytes
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.tiles import (
     SIGNED_BIAS,
     rows_add_scaled,

@@ -1,49 +1,46 @@
-"""Compiled functions that Python calls: made on first call, or all at once by `warm_up`.
+"""Everything that a model runs is made before its weights are read, by as many processes of the host as want it.
 
-Importing compiles nothing; a process that is about to run a model warms up first.
+Importing compiles nothing. What is kept is loaded; of the rest each process takes what no other has taken, the longest
+first, and loads what others made. So the ranks of a host share the work, and a rank with cores to spare starts helpers.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+import time
+from collections.abc import Collection, Iterable
 
-from numba import njit
+from dllama_py.kernels.compile_helper import helpers
+from dllama_py.kernels.compile_meter import Meter, expected_s
+from dllama_py.kernels.functions import DECLARED, Compilable
+from dllama_py.progress import Progress, unwatched
 
-from dllama_py.kernels.code_cache import compiling
-from dllama_py.progress import Progress, Work, unwatched
-
-_DECLARED: list[tuple[Any, str]] = []
-
-
-def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: an njit function of the given numba signature that drops the interpreter lock."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        dispatcher: Callable[..., Any] = njit(nogil=True, cache=True, error_model="numpy")(function)
-        _DECLARED.append((dispatcher, signature))
-        return dispatcher
-
-    return decorate
+LOOK_S = 0.02
+SHORT_S = 1.0  # of compiling, not worth a helper
 
 
-class Addressed(Protocol):
-    """A kernel: asked for its address, it compiles or is loaded."""
+def warm_up(functions: Collection[Compilable] = (), on_progress: Progress = unwatched, n_helpers: int = 0) -> None:
+    """Compiles, or loads, every function declared so far and these; once is enough. Helpers: other processes."""
+    waiting = [each for each in dict.fromkeys((*DECLARED.values(), *functions)) if not each.is_made]
+    if not waiting:
+        return
+    meter = Meter(waiting, on_progress)
+    with meter.running():
+        kept = [each for each in waiting if each.file.is_there()]
+        for each in kept:
+            meter.make(each)
+        missing = sorted(set(waiting) - set(kept), key=lambda each: expected_s(each.name), reverse=True)
+        is_long = sum(expected_s(each.name) for each in missing) > SHORT_S
+        with helpers(missing, min(n_helpers, len(missing) - 1) if is_long else 0):
+            for found in takeable(missing):
+                if found is None:
+                    time.sleep(LOOK_S)
+                else:
+                    meter.make(found)
 
-    @property
-    def name(self) -> str: ...
 
-    @property
-    def address(self) -> int: ...
-
-
-def warm_up(kernels: Collection[Addressed] = (), on_progress: Progress = unwatched) -> None:
-    """Compiles, or loads from the cache, every function declared so far and these kernels; once is enough."""
-    waiting = [(dispatcher, signature) for dispatcher, signature in _DECLARED if not dispatcher.signatures]
-    work = Work("compiling kernels for this CPU, once", len(waiting) + len(kernels), "kernels")
-    for number, (dispatcher, signature) in enumerate(waiting):
-        on_progress(work, number, dispatcher.__name__)
-        with compiling(f"{dispatcher.__module__}.{dispatcher.__name__}"):
-            dispatcher.compile(signature)
-    for number, kernel in enumerate(kernels, len(waiting)):
-        on_progress(work, number, kernel.name)
-        kernel.address  # noqa: B018 - asking compiles it
-    on_progress(work, work.total, "")
+def takeable(missing: Iterable[Compilable]) -> "Iterable[Compilable | None]":
+    """One after the other, whichever this process may make now; None while others make all that are left."""
+    left = list(missing)
+    while left:
+        each = next((each for each in left if each.file.claim()), None)
+        if each is not None:
+            left.remove(each)
+        yield each

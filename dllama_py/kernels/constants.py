@@ -11,6 +11,8 @@ from numba import types
 from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic, overload
 
+from dllama_py.kernels.subroutines import OPTIONS
+
 
 class Constant(types.Type):
     """The type of one number."""
@@ -44,7 +46,7 @@ def number_of(constant):
     raise RuntimeError("number_of runs in compiled code only")
 
 
-@overload(number_of)
+@overload(number_of, jit_options=OPTIONS)
 def _number_of(constant):
     number = constant.number
     return lambda constant: number

@@ -8,12 +8,13 @@ zero bytes make of a state. By tables, eight bytes are read at a time ("slicing 
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
 from dllama_py.kernels.codegen import I32, I64, call_intrinsic, define
-from dllama_py.kernels.compiled import compiled
 from dllama_py.kernels.features import HAS_CRC32C, IS_ARM
+from dllama_py.kernels.functions import compiled
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64, get_u8
 
 POLYNOMIAL = np.uint32(0x82F63B78)  # bits reversed

@@ -6,9 +6,9 @@ All are inlined into the kernels that use them; addresses are integers.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.kernels.layout import X_SCALE, X_SCALED_SUM, X_SUM_FIRST, X_SUM_LAST
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     add_f32,
     add_i32,

@@ -7,8 +7,6 @@ Rows are float32 unless said otherwise; B is a row's number of blocks.
 
 from typing import Any
 
-from numba import njit
-
 from dllama_py.kernels.elementary import (
     KEEP_F32,
     clamped_swiglu,
@@ -21,6 +19,7 @@ from dllama_py.kernels.elementary import (
 )
 from dllama_py.kernels.layout import F32_BLOCK_BYTES, X_BLOCK_BYTES
 from dllama_py.kernels.program import argument, kernel, part_of_row, rows_touched, share
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import add_f32, get_f32, get_i64, load_f32, store_f32
 from dllama_py.kernels.words import Words
 

@@ -7,12 +7,11 @@ Values that are encoded are rounded to the format already, so encoding is exact.
 
 from typing import Any
 
-from numba import njit
-
 from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.kernels.elementary import KEEP_F32, ROUND_BF16, ROUND_Q80, block_scale, codes_of, store_rounded
 from dllama_py.kernels.layout import F32_BLOCK_BYTES
 from dllama_py.kernels.program import argument, kernel, share
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     add_f32,
     get_i64,

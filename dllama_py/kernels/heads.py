@@ -7,12 +7,11 @@ one key lies within 16 * E elements; values as [64, E]. A page of all local KV h
 from functools import cache
 from typing import Any
 
-from numba import njit
-
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.elementary import inverse_rms, normalized
 from dllama_py.kernels.layout import PAGE, RUN
 from dllama_py.kernels.program import Kernel, argument, part_of_row, rows_touched, share
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     evens,
     fma,
@@ -70,7 +69,13 @@ def prepare_heads(half_cache: bool, adjacent_pairs: bool) -> Kernel:
         walk_heads(constant(half), constant(adjacent), args, thread, threads)
 
     norms = (PrepareHeads.Q_NORM, PrepareHeads.K_NORM)
-    return Kernel(prepare, PrepareHeads, dict.fromkeys(norms, 0), name=f"prepare_heads_{half}{adjacent}")
+    return Kernel(
+        prepare,
+        PrepareHeads,
+        dict.fromkeys(norms, 0),
+        name=f"prepare_heads_{half}{adjacent}",
+        made_by=(prepare_heads, half_cache, adjacent_pairs),
+    )
 
 
 @njit(error_model="numpy")

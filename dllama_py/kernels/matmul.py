@@ -9,13 +9,12 @@ other, each with a list of the rows that chose it; a dense matrix is one expert 
 from functools import cache
 from typing import Any, NamedTuple
 
-from numba import njit
-
 from dllama_py.float_types import BLOCK, SUPER_BLOCK, FloatType
 from dllama_py.kernels.constants import constant, number_of
 from dllama_py.kernels.dot4 import DOT4
 from dllama_py.kernels.prefetch import STREAMS, pattern_words, prefetch
 from dllama_py.kernels.program import Kernel, argument, share_groups
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
 from dllama_py.kernels.weight_blocks import add_block, bytes_of_block, bytes_of_header
@@ -78,7 +77,7 @@ def matmul(kind: FloatType) -> Kernel:
         Product.N_ROWS: 0,
         Product.PATTERN: pattern_words(kind.label),
     }
-    return Kernel(product, Product, left_out, name=f"matmul_{kind.label}")
+    return Kernel(product, Product, left_out, name=f"matmul_{kind.label}", made_by=(matmul, kind))
 
 
 @cache
@@ -92,7 +91,7 @@ def matmul_weighted(kind: FloatType) -> Kernel:
         walk(constant(number), constant(1), args, thread, threads)
 
     left_out: dict[Words, Argument] = {Product.N_ROWS: 0, Product.PATTERN: pattern_words(kind.label)}
-    return Kernel(product, Product, left_out, name=f"matmul_weighted_{kind.label}")
+    return Kernel(product, Product, left_out, name=f"matmul_weighted_{kind.label}", made_by=(matmul_weighted, kind))
 
 
 @njit(error_model="numpy")

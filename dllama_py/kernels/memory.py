@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from numba import njit
-
 from dllama_py.kernels.prefetch import STREAM, STREAMS, pattern_words, prefetch
 from dllama_py.kernels.program import Kernel, argument, kernel, share
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import (
     get_i64,
     load_f32,

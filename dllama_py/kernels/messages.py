@@ -10,12 +10,13 @@ A message is begun at one end and at the other, then ended at both; of those to 
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
 from dllama_py.kernels.barrier import pause, sched_yield
 from dllama_py.kernels.boxes import boxes_of, has_come, is_for_box, next_message, put, take
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.codegen import I32, I64, define
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i32, get_i64, set_i64
 from dllama_py.wire import Trouble, WireWord
 

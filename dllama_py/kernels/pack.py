@@ -5,16 +5,14 @@ comes to lie beside the same thing of the 15 other rows. Where a file's block is
 brings it there, 32 columns at a time.
 """
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from dllama_py.float_types import BLOCK, Bytes, FloatType
 from dllama_py.kernels.constants import constant
+from dllama_py.kernels.functions import CompiledFunction, compiled_on_demand
 from dllama_py.kernels.layout import FIELDS, GROUP, file_blocks
-from dllama_py.kernels.on_demand import compiled_on_demand
 from dllama_py.kernels.rearrange import header_of, run_of
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
@@ -29,11 +27,11 @@ def pack_rows(kind: FloatType, blocks: range, data: Bytes, packed: Bytes, first_
     first = blocks.start - file_blocks(kind, blocks).start * kind.block_elements // BLOCK
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
     span = (first, first + len(blocks))
-    _packer(kind)(data.ctypes.data, data.shape[0], packed.ctypes.data, first_row, scratch.ctypes.data, span)
+    packer(kind)(data.ctypes.data, data.shape[0], packed.ctypes.data, first_row, scratch.ctypes.data, span)
 
 
 @cache
-def _packer(kind: FloatType) -> Callable[..., None]:
+def packer(kind: FloatType) -> CompiledFunction:
     """`pack` of one type: data, number of rows, packed, first row, scratch, (first, end) of the blocks of 32 columns
     counted from the first file block.
     """
@@ -66,6 +64,5 @@ def _packer(kind: FloatType) -> Callable[..., None]:
                     set_i32(target + 4 * (GROUP * i + lane), get_i32(source + 4 * i))
                 target += 4 * words * GROUP
 
-    pack.__name__ = f"pack_{kind.label}"
-    packer: Callable[..., Any] = compiled_on_demand("void(intp, intp, intp, intp, intp, UniTuple(intp, 2))")(pack)
-    return packer
+    pack.__name__ = pack.__qualname__ = f"pack_{kind.label}"
+    return compiled_on_demand("void(intp, intp, intp, intp, intp, UniTuple(intp, 2))", (packer, kind))(pack)

@@ -9,9 +9,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import prefetch_line
 
 STREAMS = 4  # that kernels can read side by side, if not one

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import types
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import meet
-from dllama_py.kernels.code_cache import compiling
+from dllama_py.kernels.code_file import CodeFile
 from dllama_py.kernels.codegen import I64, define, load
-from dllama_py.kernels.compiled import compiled
+from dllama_py.kernels.functions import compiled, declared
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64
 from dllama_py.kernels.words import Argument, Words
 
@@ -33,7 +35,8 @@ N_ARGUMENTS = WORDS - 2
 class Kernel:
     """A compiled function, made when its address is first asked for (so that `--help` compiles nothing).
 
-    `words` declares its arguments; `optional`: what those are that are not given.
+    `words` declares its arguments; `optional`: what those are that are not given. One of several that a function
+    makes has a name of its own, and `made_by`, that function and its arguments.
     """
 
     def __init__(
@@ -42,21 +45,36 @@ class Kernel:
         words: type[Words],
         optional: Mapping[Words, Argument] | None = None,
         name: str = "",
+        made_by: tuple[Any, ...] | None = None,
     ) -> None:
         assert len(words) <= N_ARGUMENTS, words
         self._function = function
         self._words = words
         self._optional = optional or {}
         self.name = name or function.__name__
+        function.__qualname__ = self.name  # and so the symbols of its code differ from all others
+        self.file = CodeFile(self.name)
+        self._made_by = made_by or (declared, function.__module__, self.name)
         self.__doc__ = function.__doc__
 
     @cached_property
     def address(self) -> int:
         """Where the compiled function is. Compiles it, or loads it from the cache."""
-        signature = types.void(types.intp, types.intp, types.intp)
-        with compiling(self.name):
-            compiled = cfunc(signature, nopython=True, cache=True, error_model="numpy")(self._function)
+        signature = (types.intp,) * 3, types.void
+        compiled: Any = CFunc(self._function, signature, locals={}, options={"nopython": True, "error_model": "numpy"})
+        compiled._cache = self.file
+        compiled.compile()
         return int(compiled.address)
+
+    @property
+    def is_made(self) -> bool:
+        return "address" in self.__dict__
+
+    def make(self) -> None:
+        self.address  # noqa: B018 - asking makes it
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made_by[0], self._made_by[1:]
 
     def __call__(self, *, barrier: bool = True, **words: Argument) -> "Instruction":
         """An instruction: arrays become addresses; their owner must keep them alive, the program does.

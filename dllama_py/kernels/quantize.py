@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, dequantize
 from dllama_py.kernels.elementary import ROUNDER
-from dllama_py.kernels.on_demand import compiled_on_demand
+from dllama_py.kernels.functions import compiled_on_demand
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)  # magnitude bits from here on are not finite

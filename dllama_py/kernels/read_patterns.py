@@ -21,7 +21,7 @@ import numpy as np
 from dllama_py.arena import zeroed
 from dllama_py.float_types import Bytes, FloatType
 from dllama_py.kernels.bare import FILL, product
-from dllama_py.kernels.code_cache import FOLDER
+from dllama_py.kernels.code_cache import store
 from dllama_py.kernels.matmul import matmul
 from dllama_py.kernels.memory import read_stream
 from dllama_py.kernels.prefetch import STREAM, STREAMS, ReadPattern, pattern_words
@@ -41,13 +41,14 @@ Kept = dict[str, ReadPattern]
 _settled: set[str] = set()
 
 
-def settle_patterns(readers: Collection[str], folder: Path = FOLDER) -> None:
+def settle_patterns(readers: Collection[str], folder: Path | None = None) -> None:
     """From now on these readers, labels of weights types or STREAM, use what is fastest here; their kernels are
-    compiled. What has been measured is kept in the folder, if it can be.
+    compiled. What has been measured is kept in the folder, or beside the kernels, if it can be.
     """
     unknown = set(readers) - _settled
     if not unknown:
         return
+    folder = folder or store().kept_in
     kept = _read(folder)
     if not unknown <= kept.keys():
         with _locked(folder):

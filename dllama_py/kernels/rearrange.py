@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
 from dllama_py.float_types import FloatType
 from dllama_py.kernels import rearrange_codebooks
+from dllama_py.kernels.subroutines import OPTIONS, njit
 from dllama_py.kernels.vectors import get_i16, get_i32, get_u8, set_i16, set_i32, set_u8
 
 _NIBBLES, _PAIRS, _ONES = 0x0F0F0F0F, 0x03030303, 0x01010101
@@ -187,7 +187,7 @@ def run_of(kind, source, part, out):
     raise RuntimeError("run_of runs in compiled code only")
 
 
-@overload(run_of, jit_options={"forceinline": True})
+@overload(run_of, jit_options={"forceinline": True} | OPTIONS)
 def _choose_run(kind, source, part, out):
     return _RUNS.get(kind.number, _itself)
 
@@ -197,6 +197,6 @@ def header_of(kind, source, part, out):
     raise RuntimeError("header_of runs in compiled code only")
 
 
-@overload(header_of, jit_options={"forceinline": True})
+@overload(header_of, jit_options={"forceinline": True} | OPTIONS)
 def _choose_header(kind, source, part, out):
     return _HEADERS.get(kind.number, _nothing)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.float_types import FloatType
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i16, get_i32, get_i64, get_u8, set_i16, set_i32, set_u8
 
 

@@ -8,20 +8,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dllama_py.blocks import BLOCK, Bytes, Floats, FloatType, dequantize, parts_of
+from dllama_py.kernels.functions import kept_njit
 from dllama_py.kernels.vectors import fma, sqrt
 
 Integers = NDArray[np.int64]
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 _HALF_MAX = np.float32(65504)
-_scalar = njit(cache=True, error_model="numpy")
 
 
-@_scalar
+@kept_njit
 def _round_half_even(x: Any) -> Any:
     below = np.floor(x)
     rest = x - below
@@ -52,7 +51,7 @@ def quantize(x: Floats) -> tuple[Integers, Floats]:
     return codes, scales
 
 
-@_scalar
+@kept_njit
 def _quantize(x: Any, codes: Any, scales: Any) -> None:
     for block in range(scales.size):
         amax = _ZERO
@@ -90,7 +89,7 @@ def matmul(weights: Bytes, kind: FloatType, x: Floats, leaves: Integers) -> Floa
     return out
 
 
-@_scalar
+@kept_njit
 def _float_products(weights: Any, x: Any, leaves: Any, out: Any) -> None:
     for leaf in range(out.shape[0]):
         for n in range(out.shape[1]):
@@ -113,7 +112,7 @@ class _Blocks(NamedTuple):
     m: Floats  # [N, B], or [N, 0] for types without a minimum
 
 
-@_scalar
+@kept_njit
 def _block_products(w: Any, x: Any, x_scales: Any, leaves: Any, out: Any) -> None:
     for leaf in range(out.shape[0]):
         for n in range(out.shape[1]):
@@ -154,14 +153,14 @@ def mix(partials: Floats, weights: Floats) -> Floats:
     return out
 
 
-@_scalar
+@kept_njit
 def _mix(partials: Any, weights: Any, out: Any) -> None:
     for i in range(out.size):
         for e in range(weights.size):
             out[i] = fma(weights[e], partials[e, i], out[i])
 
 
-@_scalar
+@kept_njit
 def exp_of(x: Any) -> Any:
     """exp of one float32, clamped to [-87, 88]."""
     x = min(max(x, np.float32(-87)), np.float32(88))
@@ -178,7 +177,7 @@ def exp_of(x: Any) -> Any:
     return y * np.float32(2.0 ** np.float64(n))
 
 
-@_scalar
+@kept_njit
 def gated(gate: Any, up: Any) -> Any:
     """silu(gate) * up, float32 [n] each."""
     out = np.empty_like(gate)
@@ -187,7 +186,7 @@ def gated(gate: Any, up: Any) -> Any:
     return out
 
 
-@_scalar
+@kept_njit
 def gelu_gated(gate: Any, up: Any) -> Any:
     """gelu(gate) * up, float32 [n] each."""
     out = np.empty_like(gate)
@@ -197,7 +196,7 @@ def gelu_gated(gate: Any, up: Any) -> Any:
     return out
 
 
-@_scalar
+@kept_njit
 def clamped_swiglu(gate: Any, up: Any) -> Any:
     """The feed-forward's hidden values of gpt-oss, float32 [n] each."""
     out = np.empty_like(gate)
@@ -208,7 +207,7 @@ def clamped_swiglu(gate: Any, up: Any) -> Any:
     return out
 
 
-@_scalar
+@kept_njit
 def halving_sum(lanes: Any) -> Any:
     """float32 [16], overwritten: lane i with i + 8, then 4, 2, 1."""
     for half in (8, 4, 2, 1):
@@ -217,7 +216,7 @@ def halving_sum(lanes: Any) -> Any:
     return lanes[0]
 
 
-@_scalar
+@kept_njit
 def rms_norm(x: Any, weight: Any, epsilon: Any) -> Any:
     """float32 [n], n a multiple of 16."""
     lanes = np.zeros(16, np.float32)
@@ -230,7 +229,7 @@ def rms_norm(x: Any, weight: Any, epsilon: Any) -> Any:
     return out
 
 
-@_scalar
+@kept_njit
 def rope(x: Any, cos: Any, sin: Any, adjacent: bool) -> Any:
     """One head float32 [E], cos and sin [E/2] of its position."""
     out = np.empty_like(x)

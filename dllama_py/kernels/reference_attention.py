@@ -3,15 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.float_types import Floats
+from dllama_py.kernels.functions import kept_njit
 from dllama_py.kernels.reference import exp_of, halving_sum
 from dllama_py.kernels.vectors import fma
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _PAGE = 64  # positions that are summed before they are added to the totals
-_scalar = njit(cache=True, error_model="numpy")
 
 
 def attention(
@@ -37,7 +36,7 @@ def attention_scale(head_width: int) -> Any:
     return _ONE / np.sqrt(np.float32(head_width))
 
 
-@_scalar
+@kept_njit
 def _attend(q: Any, k: Any, v: Any, scale: Any, first_seen: int, sink: Any) -> Any:
     n_positions, width = k.shape
     scores = np.zeros(n_positions, np.float32)

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dllama_py.kernels.elementary import LOWEST, exp
 from dllama_py.kernels.program import argument, kernel
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_f32, get_i64, max_lanes, set_f32, set_i64, splat_f32
 from dllama_py.kernels.words import Words
 

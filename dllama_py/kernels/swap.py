@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from numba import njit
-
 from dllama_py.kernels.clock import now_ns
 from dllama_py.kernels.exchange import span
 from dllama_py.kernels.messages import begin_receiving, begin_sending, count, end_receiving, end_sending
 from dllama_py.kernels.program import argument, kernel
+from dllama_py.kernels.subroutines import njit
 from dllama_py.kernels.vectors import get_i64
 from dllama_py.kernels.words import Words
 from dllama_py.wire import WireWord

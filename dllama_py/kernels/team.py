@@ -24,7 +24,7 @@ from dllama_py.kernels.barrier import (
     pause,
     sched_yield,
 )
-from dllama_py.kernels.compiled import compiled
+from dllama_py.kernels.functions import compiled, declared
 from dllama_py.kernels.program import Program, run_program
 from dllama_py.kernels.timed import Recorder, run_timed_program
 from dllama_py.kernels.vectors import get_i64, set_i64
@@ -87,14 +87,14 @@ class Team:
         self._wake = threading.Condition()
         self._n_asleep = 0
         self._closed = False
-        self._helpers = [threading.Thread(target=self._help, args=(t,), daemon=True) for t in range(1, n_threads)]
-        for helper in self._helpers:
-            helper.start()
+        self._helpers: list[threading.Thread] = []
 
     def run(self, program: Program) -> None:
         """Runs a program to its end on all threads."""
         if not len(program):
             return  # without a barrier at its end the helpers might meet the next one too late
+        if len(self._helpers) < self.n_threads - 1:
+            self._start_helpers()
         started = time.perf_counter()
         stamps = NO_STAMPS if self._recorder is None else self._recorder.begin(program, self.n_threads)
         if self._helpers or stamps != NO_STAMPS:
@@ -119,6 +119,15 @@ class Team:
             self._wake.notify_all()
         for helper in self._helpers:
             helper.join(PATIENCE_S)
+
+    def _start_helpers(self) -> None:
+        """Not before there is work, when their code is compiled: a process that ends while another of its threads
+        compiles may crash.
+        """
+        declared(serve_jobs.__module__, serve_jobs.__name__).make()
+        self._helpers = [threading.Thread(target=self._help, args=(t,), daemon=True) for t in range(1, self.n_threads)]
+        for helper in self._helpers:
+            helper.start()
 
     def _help(self, thread: int) -> None:
         done = 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dllama_py.kernels.barrier import JOB_HALT, JOB_LENGTH, JOB_PROGRAM, JOB_STAMPS, meet
 from dllama_py.kernels.clock import now_ns
-from dllama_py.kernels.compiled import compiled
+from dllama_py.kernels.functions import compiled
 from dllama_py.kernels.program import INSTRUCTION_BYTES, Program, call_kernel
 from dllama_py.kernels.vectors import get_i64, set_i64
 from dllama_py.kernels.work import Counter, work_of

@@ -31,6 +31,7 @@ from dllama_py.kernels.layout import (
     block_bytes,
     header_bytes,
 )
+from dllama_py.kernels.subroutines import OPTIONS
 from dllama_py.kernels.tiles import (
     SIGNED_BIAS,
     rows_add_f32,
@@ -179,7 +180,7 @@ def bytes_of_block(kind):
     raise RuntimeError("bytes_of_block runs in compiled code only")
 
 
-@overload(bytes_of_block)
+@overload(bytes_of_block, jit_options=OPTIONS)
 def _bytes_of_block(kind):
     n_bytes = block_bytes(_KINDS[kind.number])
     return lambda kind: n_bytes
@@ -190,7 +191,7 @@ def bytes_of_header(kind):
     raise RuntimeError("bytes_of_header runs in compiled code only")
 
 
-@overload(bytes_of_header)
+@overload(bytes_of_header, jit_options=OPTIONS)
 def _bytes_of_header(kind):
     n_bytes = header_bytes(_KINDS[kind.number])
     return lambda kind: n_bytes
@@ -201,6 +202,6 @@ def add_block(kind, total, header, weights, x, b):
     raise RuntimeError("add_block runs in compiled code only")
 
 
-@overload(add_block, jit_options={"forceinline": True, "error_model": "numpy"})
+@overload(add_block, jit_options={"forceinline": True, "error_model": "numpy"} | OPTIONS)
 def _choose_step(kind, total, header, weights, x, b):
     return _STEPS[kind.number]
