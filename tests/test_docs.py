@@ -10,6 +10,10 @@ from dllama_py.cli import MODES
 
 ROOT = Path(__file__).parents[1]
 NOT_OURS = {
+    "error parsing hostfile",
+    "No such file or directory",
+    "Launch proxy failed",
+    "token slots not supported at this time",
     "command not found",
     "Host key verification failed",
     "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",

@@ -14,7 +14,7 @@ from pathlib import Path
 from dllama_py.cli.listing import fetched_listing, listing
 from dllama_py.cli.options import Parser, positive
 from dllama_py.cli.progress import shown_progress
-from dllama_py.cli.starting import has_terminal, start, start_in_place
+from dllama_py.cli.starting import check_hosts, has_terminal, start, start_in_place
 from dllama_py.cluster import catalogue, fetch, registry
 from dllama_py.cluster.hostfile import Host, hosts_beyond, ranks_offered, ranks_to_start, read_hostfile, refuse_too_many
 from dllama_py.cluster.job import Placement, job_command, write_script
@@ -93,6 +93,7 @@ def _launch(options: argparse.Namespace, home: Path) -> int:
     print(f"written: {script}")
     if options.skip_run or not (options.yes or _agreed(ranks)):
         return 0
+    check_hosts(placement.hostfile, placement.n_ranks)
     return start(command)
 
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from dllama_py.cli import options
+from dllama_py.cli.starting import check_hosts
 from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.network import find_network
@@ -44,4 +45,5 @@ def placements(arguments: argparse.Namespace, node_counts: list[int], is_pipelin
         offered := ranks_to_start(read_hostfile(arguments.hostfile))
     ):
         raise UsageError(f"--nodes {max(node_counts)}: {arguments.hostfile} offers {offered}")
+    check_hosts(arguments.hostfile, max(node_counts))
     return [Placement(n, arguments.hostfile, network) for n in node_counts]

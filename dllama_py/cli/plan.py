@@ -10,7 +10,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.cli import options
 from dllama_py.cli.plan_table import plan_page
 from dllama_py.cluster.free_memory import free_memory
-from dllama_py.cluster.hostfile import read_hostfile
+from dllama_py.cluster.hostfile import rank_hosts, read_hostfile
 from dllama_py.errors import UsageError
 from dllama_py.formats.checkpoint import Checkpoint
 from dllama_py.formats.shapes import shape_named
@@ -50,8 +50,8 @@ def add_options(parser: options.Parser) -> None:
     )
     group = parser.add_argument_group("nodes")
     group.add_argument("--nodes", type=options.positive, metavar="N", help="how many (default: 2)")
-    group.add_argument("--hostfile", type=Path, metavar="FILE", help="as many as it offers ranks")
-    group.add_argument("--node-memory", type=_bytes, metavar="SIZE", help="of each, as 7.5GB (default: free here)")
+    group.add_argument("--hostfile", type=Path, metavar="FILE", help="as many as it offers ranks, by their names")
+    group.add_argument("--node-memory", type=_bytes, metavar="SIZE", help="of each machine, as 7.5GB (default: free here)")
     group.add_argument("--node-speed", type=_above_0, default=20.0, metavar="GB/S", help="of its memory (default: 20)")
     group.add_argument("--link", type=_above_0, default=1000.0, metavar="MBIT", help="between nodes (default: 1000)")
     group.add_argument("--stages", type=options.positive, metavar="N", help="default: one a node")

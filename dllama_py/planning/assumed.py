@@ -13,10 +13,10 @@ LINK_SHARE = 0.94  # of a link's bits, which are a message's
 LAYER_S, ROW_LAYER_S, STEP_S = 50e-6, 20e-6, 0.2e-3
 
 
-def assumed_node(rank: int, free_bytes: int | None, bytes_per_s: float, n_threads: int) -> Node:
-    """A rank on a host of its own that reads weights of every type at this rate."""
+def assumed_node(host: str, free_bytes: int | None, bytes_per_s: float, n_threads: int) -> Node:
+    """A rank on that host, of which all ranks there have an even share; it reads weights of every type at this rate."""
     speed = KindSpeed(bytes_per_s, MACS_PER_BYTE * bytes_per_s)
-    facts = NodeFacts(Host.named(f"node{rank}"), n_threads, free_bytes, None)
+    facts = NodeFacts(Host.named(host), n_threads, free_bytes, None)
     return Node(facts, RankSpeed(dict.fromkeys(FloatType, speed), LAYER_S, ROW_LAYER_S, STEP_S))
 
 
