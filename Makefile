@@ -23,7 +23,7 @@ $(INSTALLED): pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,dev]'
 	@touch $@
 
-run: $(INSTALLED) ## fetch the default model and let 4 ranks answer the built-in prompt
+run: $(INSTALLED) ## fetch the default model and let 4 ranks of this machine answer the built-in prompt
 	python launch.py smollm2_135m --skip-run
 	@echo "a demonstration: 4 ranks on this one machine, as if they were 4 machines; without -np 4 one rank has all cores"
 	mpirun -np 4 python -m dllama_py

@@ -51,7 +51,9 @@ def add_options(parser: options.Parser) -> None:
     group = parser.add_argument_group("nodes")
     group.add_argument("--nodes", type=options.positive, metavar="N", help="how many (default: 2)")
     group.add_argument("--hostfile", type=Path, metavar="FILE", help="as many as it offers ranks, by their names")
-    group.add_argument("--node-memory", type=_bytes, metavar="SIZE", help="of each machine, as 7.5GB (default: free here)")
+    group.add_argument(
+        "--node-memory", type=_bytes, metavar="SIZE", help="of each machine, as 7.5GB (default: free here)"
+    )
     group.add_argument("--node-speed", type=_above_0, default=20.0, metavar="GB/S", help="of its memory (default: 20)")
     group.add_argument("--link", type=_above_0, default=1000.0, metavar="MBIT", help="between nodes (default: 1000)")
     group.add_argument("--stages", type=options.positive, metavar="N", help="default: one a node")
@@ -117,7 +119,11 @@ def _node_count(arguments: argparse.Namespace) -> int:
 
 def _nodes(arguments: argparse.Namespace, count: int) -> list[Node]:
     memory = free_memory().shared_bytes if arguments.node_memory is None else arguments.node_memory
-    return [assumed_node(rank, memory, arguments.node_speed * 1e9, ASSUMED_THREADS) for rank in range(count)]
+    if arguments.hostfile is None:
+        names = [f"node{rank}" for rank in range(count)]
+    else:
+        names = rank_hosts(read_hostfile(arguments.hostfile))[:count]
+    return [assumed_node(name, memory, arguments.node_speed * 1e9, ASSUMED_THREADS) for name in names]
 
 
 def _width(n_nodes: int, n_stages: int | None) -> int:

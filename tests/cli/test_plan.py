@@ -45,7 +45,12 @@ def test_stages_of_two_nodes(capsys) -> None:
 def test_as_many_nodes_as_the_hostfile_offers(tmp_path: Path, capsys) -> None:
     hostfile = tmp_path / "hostfile"
     hostfile.write_text("desk:2\nlaptop:1\n")
-    assert counts(planned(capsys, "--shape", "qwen3_8b", "--hostfile", str(hostfile))) == [12, 12, 12]
+    words = ("--shape", "qwen3_8b", "--hostfile", str(hostfile), "--node-memory", "32GB")
+    plan = planned(capsys, *words)
+    assert counts(plan) == [12, 12, 12]
+    assert [stage["hosts"] for stage in plan["stages"]] == [["desk"], ["desk"], ["laptop"]]
+    free = [stage["free_bytes"] for stage in plan["stages"]]
+    assert free == [16_000_000_000, 16_000_000_000, 32_000_000_000]
 
 
 def test_a_saved_plan_is_used_again(tmp_path: Path, capsys) -> None:
