@@ -16,7 +16,7 @@ from dllama_py.formats.tensors import tensor_specs
 from dllama_py.model.memory import RankMemory
 from dllama_py.settings import CACHE_TYPES, DEFAULT_CONTEXT, WEIGHT_TYPES
 from dllama_py.sharding.kinds import Kinds, halves_cache, tensor_kinds, weights_type
-from dllama_py.sizes import size
+from dllama_py.sizes import megabytes, size
 
 EPILOG = """examples:
   python -m dllama_py inspect dllama_model_qwen3_0.6b_q40.m
@@ -96,13 +96,13 @@ def _page(facts: dict[str, Any], config: ModelConfig) -> str:
         table(("model", ""), _config_rows(config), left=2),
         "",
         table(
-            ("tensor", "shape", "type", "in memory", "count", "bytes"),
+            ("tensor", "shape", "type", "in memory", "count", "MB"),
             _tensor_rows(facts["tensors"], facts["tied"]),
             left=4,
         ),
         *(["the head is the embedding table, stored once"] if facts["tied"] else []),
         "",
-        f"each node needs at most, with a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
+        f"MB each node needs at most, for a context of {facts['context']} and an {facts['kv_cache_type']} KV cache:",
         table(("nodes", "weights", "KV cache", "buffers", "program", "total"), _needs_rows(facts["nodes"])),
         *(f"not on {told['nodes']}: {told['reason']}" for told in facts["nodes"] if "reason" in told),
     ]
@@ -139,16 +139,16 @@ def _tensor_rows(groups: list[dict[str, Any]], is_tied: bool) -> list[tuple[obje
     for group in groups:
         shape = " x ".join(map(str, group["shape"]))
         in_memory = "in the file" if group["role"] == "embedding" else group["memory_type"]
-        rows.append((group["role"], shape, group["type"], in_memory, group["count"], size(group["bytes"])))
+        rows.append((group["role"], shape, group["type"], in_memory, group["count"], megabytes(group["bytes"])))
     counted = [group for group in groups if not (is_tied and group["role"] == "head")]  # stored once
     n_tensors, n_bytes = sum(group["count"] for group in counted), sum(group["bytes"] for group in counted)
-    return [*rows, ("all", "", "", "", n_tensors, size(n_bytes))]
+    return [*rows, ("all", "", "", "", n_tensors, megabytes(n_bytes))]
 
 
 def _needs_rows(all_needs: list[dict[str, Any]]) -> list[tuple[object, ...]]:
     keys = ("weights_bytes", "cache_bytes", "buffers_bytes", "python_bytes", "total_bytes")
     return [
-        (told["nodes"], *(size(max(node[key] for node in told["per_node"])) for key in keys))
+        (told["nodes"], *(megabytes(max(node[key] for node in told["per_node"])) for key in keys))
         for told in all_needs
         if "per_node" in told
     ]

@@ -12,7 +12,6 @@ from dllama_py.cluster.registry import RegisteredModel, last_model, registered_m
 from dllama_py.formats.shapes import SHAPES
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.settings import DEFAULT_CONTEXT
-from dllama_py.sizes import size
 
 
 def listing(models_folder: Path) -> str:
@@ -40,11 +39,11 @@ def fetched_listing() -> str:
         return "no model here yet; python launch.py shows what can be fetched"
     default = last_model()
     rows = [(model.name, _size_on_disk(model), "default" * (model.path == default), model.path) for model in models]
-    return f"{table(('name', 'on disk', '', 'path'), rows, left=4)}\n\npython launch.py remove NAME deletes one."
+    return f"{table(('name', 'GB on disk', '', 'path'), rows, left=4)}\n\npython launch.py remove NAME deletes one."
 
 
 def _size_on_disk(model: RegisteredModel) -> str:
-    return size(sum(file.stat().st_size for file in model.files if file.exists()))
+    return _gb(sum(file.stat().st_size for file in model.files if file.exists()))
 
 
 def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:

@@ -3,11 +3,11 @@
 from dllama_py.cli.tables import table
 from dllama_py.planning.plan import PROMPT_TOKENS, Plan, StagePlan
 from dllama_py.planning.speeds import DECODE_POSITIONS
-from dllama_py.sizes import size
+from dllama_py.sizes import megabytes
 
 PLACES, MEMORY, TIMES = (
     ("stage", "ranks", "layers"),
-    ("weights", "KV cache", "together", "free"),
+    ("weights MB", "KV cache", "total", "free"),
     ("ms/token", "ms/chunk"),
 )
 
@@ -70,9 +70,9 @@ def _place(stage: StagePlan) -> tuple[object, ...]:
 
 
 def _memory(stage: StagePlan) -> tuple[str, ...]:
-    free = "unknown" if stage.free_bytes is None else size(stage.free_bytes)
+    free = "unknown" if stage.free_bytes is None else megabytes(stage.free_bytes)
     sizes = (stage.weights_bytes, stage.cache_bytes, stage.needs_bytes)
-    return (*(map(size, sizes) if stage.layers else ("", "", "")), free)
+    return (*(map(megabytes, sizes) if stage.layers else ("", "", "")), free)
 
 
 def _times(stage: StagePlan) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from dllama_py.planning.plan_file import as_json
 from dllama_py.progress import Progress
 from dllama_py.prompting import Text
 from dllama_py.settings import EngineSettings
-from dllama_py.sizes import size
+from dllama_py.sizes import megabytes, size
 from dllama_py.stamps import Recording
 from dllama_py.transport.world import joined_world
 
@@ -75,20 +75,16 @@ def memory_table(plan: MemoryPlan) -> str:
     rows = [
         (
             f"rank {node.rank} on {node.host}",
-            *map(_mb, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
-            *([_mb(node.needs.draft_bytes)] if plan.draft else []),
-            *map(_mb, (node.needs.python_bytes, node.needs.total_bytes)),
-            "unknown" if node.free_bytes is None else _mb(node.free_bytes),
+            *map(megabytes, (node.needs.weights_bytes, node.needs.cache_bytes, node.needs.buffers_bytes)),
+            *([megabytes(node.needs.draft_bytes)] if plan.draft else []),
+            *map(megabytes, (node.needs.python_bytes, node.needs.total_bytes)),
+            "unknown" if node.free_bytes is None else megabytes(node.free_bytes),
         )
         for node in plan.nodes
     ]
     draft = ["draft"] if plan.draft else []
     heads = ("memory in MB", "weights", "KV cache", "buffers", *draft, "program", "total", "free")
     return f"{table(heads, rows)}\nthere is memory for a context of {plan.longest_context} (--max-seq-len)"
-
-
-def _mb(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.1f}"
 
 
 def announce(engine: Engine, sampling: SamplerSettings, say: Say, verbose: bool = False) -> None:
