@@ -1,16 +1,24 @@
 # mpirun -np 2 python -m pytest --with-mpi tests/mpi/test_plan.py
 """The plan of a run: made by all ranks, saved, followed again; nothing is loaded where only the plan is wanted."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dllama_py.config import ModelConfig
+from dllama_py.planning import agreement, topologies
+from dllama_py.planning.deciding import decide
 from dllama_py.planning.plan_file import check, read
+from dllama_py.planning.wishes import Links, Node, Wishes
 from dllama_py.settings import PipelineSettings
+from dllama_py.sharding.kinds import Kinds
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import AgreedFailure
 from tests.checkpoints import tiny_gguf
-from tests.support.engines import engine_on
+from tests.support.engines import engine_on, logits_of, solo_logits
 
 pytestmark = pytest.mark.mpi(sizes=(2, 4))
 
@@ -46,6 +54,29 @@ def test_auto_says_why_a_rank_is_left_out(comm: Comm, model: Path) -> None:
         if engine is not None and engine.plan is not None:
             assert sum(engine.plan.counts) == N_LAYERS
             assert len(engine.plan.notes) == engine.plan.counts.count(0)
+
+
+def test_auto_answers_as_one_rank_does_whichever_way_it_takes(
+    comm: Comm, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the machines are, and with half of the ranks sharing every layer, whatever these are."""
+    ids = list(range(1, 30))
+    alone = solo_logits(model, [ids])[0] if comm.rank == 0 else None
+    for chosen in (topologies.choose_topology, _half_of_them):
+        monkeypatch.setattr(agreement, "choose_topology", chosen)
+        with engine_on(comm, model, pipeline=PipelineSettings(or_tensor=True)) as engine:
+            if engine is not None:
+                np.testing.assert_array_equal(logits_of(engine, ids), alone)
+                if chosen is _half_of_them:
+                    assert engine.plan is None
+                    assert engine.orders.grid(comm.size).idle == tuple(range(comm.size // 2, comm.size))
+
+
+def _half_of_them(
+    wishes: Wishes, config: ModelConfig, kinds: Kinds, nodes: Sequence[Node], links: Links
+) -> topologies.Choice:
+    n_ranks = len(nodes) // 2
+    return decide(replace(wishes, width=n_ranks), config, kinds, nodes[:n_ranks], links), ()
 
 
 @pytest.mark.parametrize(
