@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dllama_py.cli import options
 from dllama_py.cli.starting import check_hosts
-from dllama_py.cluster.hostfile import ranks_to_start, read_hostfile
+from dllama_py.cluster.hostfile import ranks_offered, read_hostfile
 from dllama_py.cluster.job import Placement
 from dllama_py.cluster.network import find_network
 from dllama_py.cluster.series import PATIENCE_S
@@ -42,7 +42,7 @@ def placements(arguments: argparse.Namespace, node_counts: list[int], is_pipelin
             f"--nodes {odd}: a model is shared by 1, 2, 4, 8, ... nodes; any number goes with --topology pipeline"
         )
     if arguments.hostfile is not None and max(node_counts) > (
-        offered := ranks_to_start(read_hostfile(arguments.hostfile))
+        offered := ranks_offered(read_hostfile(arguments.hostfile))
     ):
         raise UsageError(f"--nodes {max(node_counts)}: {arguments.hostfile} offers {offered}")
     check_hosts(arguments.hostfile, max(node_counts))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dllama_py.cli import placing
 from dllama_py.cli.bench_series import passed_on
 from dllama_py.cli.options import Parser, add_engine_options, add_model_options, engine_settings
 from dllama_py.cli.placing import add_placing_options, counts, placements
@@ -21,7 +22,8 @@ def parsed(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_one_placement_a_count(tmp_path: Path) -> None:
+def test_one_placement_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placing, "check_hosts", lambda hostfile, n_ranks: None)
     hosts = tmp_path / "hosts"
     hosts.write_text("here:2\nthere:2\n")
     arguments = parsed("--nodes", "1,2,4", "--hostfile", str(hosts))
@@ -44,6 +46,15 @@ def test_counts_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("here:1\nthere:1\n")
     with pytest.raises(UsageError, match="--nodes 4: .*hosts offers 2"):
         placements(parsed("--hostfile", str(tmp_path / "hosts")), [1, 4])
+
+
+def test_a_pipeline_has_all_three_machines_of_a_hostfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[tuple[object, int]] = []
+    monkeypatch.setattr(placing, "check_hosts", lambda hostfile, n_ranks: looked_at.append((hostfile, n_ranks)))
+    (tmp_path / "hosts").write_text("here:1\nthere:1\nelsewhere:1\n")
+    arguments = parsed("--hostfile", str(tmp_path / "hosts"))
+    assert [place.n_ranks for place in placements(arguments, [1, 3], is_pipeline=True)] == [1, 3]
+    assert looked_at == [(tmp_path / "hosts", 3)]
 
 
 def test_jobs_are_of_the_topology_that_was_asked_for() -> None:
