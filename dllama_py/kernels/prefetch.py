@@ -19,7 +19,10 @@ STREAM = "read_stream"  # the reader that `bench` compares with; the others are 
 
 
 class ReadPattern(NamedTuple):
-    """`ahead_bytes`: 0 asks for what is read next: a branch for none would double every loop. `n_streams`: 1 or STREAMS."""
+    """`ahead_bytes`: 0 asks for what is read next, as a branch for none would double every loop.
+
+    `n_streams`: 1 or STREAMS.
+    """
 
     ahead_bytes: int
     n_streams: int
