@@ -13,6 +13,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.errors import UsageError
 from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
+from dllama_py.kernels.keys import MOST_CANDIDATES
 from dllama_py.memory_plan import NodeFacts, plan_memory, refuse_what_does_not_fit
 from dllama_py.orders import Orders
 from dllama_py.sharding.kinds import tensor_kinds
@@ -88,7 +89,7 @@ def test_nothing_that_would_fit() -> None:
 def test_ranks_of_one_host_share_its_memory() -> None:
     facts = [NodeFacts(Host.named("only"), 1, 5 * GB, None)] * 2
     assert plan_memory(orders(), facts).nodes[1].free_bytes == 2.5 * GB
-    assert "2.62 GB of memory, 5.23 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), facts)
+    assert "2.65 GB of memory, 5.27 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), facts)
 
 
 def test_machines_of_one_name_do_not_share_memory() -> None:
@@ -105,11 +106,11 @@ def test_containers_share_the_memory_of_their_kernel_within_their_limits() -> No
     assert plan_memory(orders(), facts).fits  # 2.6 GB each
     assert [node.free_bytes for node in plan_memory(orders(), facts).nodes] == [3 * GB] * 2
     crowded = [replace(node, host_bytes=5 * GB) for node in facts]
-    assert "2.62 GB of memory, 5.23 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), crowded)
+    assert "2.65 GB of memory, 5.27 GB with the other ranks there, 5.00 GB are free; " in refusal(orders(), crowded)
     narrow = [facts[0], replace(facts[1], container_bytes=GB)]
     assert refusal(orders(), narrow).startswith("rank 1 on box1 needs 2.62 GB of memory, 1.00 GB are free; ")
     together = [replace(node, host=boxes[0], container_bytes=4 * GB) for node in facts]
-    assert "5.23 GB with the other ranks there, 4.00 GB are free; " in refusal(orders(), together)
+    assert "5.27 GB with the other ranks there, 4.00 GB are free; " in refusal(orders(), together)
 
 
 def test_a_limit_of_one_process() -> None:
@@ -175,7 +176,10 @@ def test_the_last_stage_keeps_logits_of_steps_that_are_still_looked_at() -> None
     wish = replace(orders("qwen3_0.6b"), layer_counts=(14, 14))
     first, last = (node.needs for node in plan_memory(wish, hosts(8 * GB, 8 * GB)).nodes)
     row = (151936 + 16) * 4  # bytes of the vocabulary
-    assert last.buffers_bytes - first.buffers_bytes == (64 + 3 * 16) * row - 64 * 16 * 4 + 1024 * 4  # the last norm
+    kept_bytes = (64 + 3 * 16) * row - 64 * 16 * 4 + 1024 * 4  # the last norm
+    answer_bytes = 8 * 64 * (MOST_CANDIDATES + 2 * 8) + 151936 * 4  # candidates of all rows, or the logits of one
+    at_root_bytes = 64 * 151936 * 4 + 2 * answer_bytes
+    assert last.buffers_bytes - first.buffers_bytes + at_root_bytes == kept_bytes + 9 * answer_bytes
     facts = hosts(8 * GB, last.total_bytes - 1)
     assert refusal(wish, facts).startswith("rank 1 on host1 needs 0.73 GB of memory")
     assert plan_memory(wish, hosts(8 * GB, last.total_bytes)).fits

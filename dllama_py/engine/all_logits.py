@@ -1,6 +1,6 @@
 """What a stage's ranks found out about the wanted rows of a step, together; and what the root makes of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from dllama_py.engine.protocol import Mail, Message, Words
 from dllama_py.engine.rank_logits import RankLogits
 from dllama_py.engine.scores import Ask, Scores
 from dllama_py.engine.step import Floats
+from dllama_py.model.memory import GATHERED_ROWS
 from dllama_py.sharding.plan import Shard
 from dllama_py.transport.metered import MeteredComm
 
@@ -40,8 +41,14 @@ class StageLogits:
         self._vocab = [len(shard.vocab) for shard in shards]
 
     def rows(self, n_rows: int) -> Floats:
-        """float32 [W, V], of the step that has just run."""
-        return self._joined(self._own.rows(n_rows))
+        """float32 [W, V], of the step that has just run; valid until the next."""
+        own = self._own.rows(n_rows)
+        if self._comm.size == 1:
+            return own
+        joined = np.empty((n_rows, sum(self._vocab)), np.float32)
+        for part in row_parts(n_rows):
+            joined[part] = self._joined(own[part])
+        return joined
 
     def candidates(self, n_rows: int, n_candidates: int) -> Words:
         """int64 [N, W, C + 2 * shares of a rank], of the step that has just run; valid until the next."""
@@ -70,6 +77,12 @@ class StageLogits:
         parts = [np.empty((len(own), columns), np.float32) for columns in self._vocab]
         self._comm.gather(np.ascontiguousarray(own), parts)
         return np.concatenate(parts, axis=1)
+
+
+def row_parts(n_rows: int) -> Iterator[slice]:
+    """In which logits of all ranks are gathered: beside the whole, little memory is needed."""
+    for start in range(0, n_rows, GATHERED_ROWS):
+        yield slice(start, min(start + GATHERED_ROWS, n_rows))
 
 
 def scores_of(

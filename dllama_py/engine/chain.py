@@ -10,18 +10,18 @@ import numpy as np
 from dllama_py.engine.all_logits import float_words
 from dllama_py.engine.pipeline import (
     ANSWER_HEAD,
+    LOGITS_HEAD,
     Arriving,
     Heard,
     Onward,
-    answers_on_their_way,
     step_words,
 )
-from dllama_py.engine.protocol import Message
+from dllama_py.engine.protocol import Message, Words
 from dllama_py.engine.stage import Answer
 from dllama_py.engine.step import Floats
 from dllama_py.errors import ClusterError
 from dllama_py.model.rank_model import Step
-from dllama_py.sharding.grid import steps_in_flight
+from dllama_py.sharding.grid import answers_on_their_way, steps_in_flight
 from dllama_py.transport.hop import HopTraffic
 
 
@@ -59,21 +59,31 @@ class Chain:
         self._unanswered: deque[int] = deque()  # steps, in the order of their answers
         self._void: set[int] = set()  # of these
         self._early: deque[Answered] = deque()  # answers that came while something else was waited for
+        self._whole: set[int] = set()  # unanswered steps whose logits are wanted
+        self._logits: Floats | None = None  # of the one whose rows are coming
 
     def send(self, step: Step, computed_s: float) -> "SentStep":
         """What the root's stage has made of a step's rows in so many seconds."""
         while len(self._unanswered) >= answers_on_their_way(self.n_stages):
             self._take(self._heard(Message.ANSWER))
         self._n_sent += 1
+        words = step_words(step, int(1e9 * computed_s))
+        self._send(Message.FORWARD, self._n_sent, words, len(step.slots))
         if step.wanted:
             self._unanswered.append(self._n_sent)
-        words = step_words(step, int(1e9 * computed_s))
-        self._onward.send(Message.FORWARD, self._n_sent, words, len(step.slots))
+            if not step.n_candidates:
+                self._whole.add(self._n_sent)
         return SentStep(self, self._n_sent)
+
+    def _send(self, kind: Message, step: int, words: Words, n_rows: int = 0) -> None:
+        """The last leader may wait for the root to take its logits, and the leaders before it for that one."""
+        while self._whole:
+            self._take(self._heard(Message.ANSWER))
+        self._onward.send(kind, step, words, n_rows)
 
     def tell(self, kind: Message, *words: int) -> None:
         """To the leaders of all other stages, who pass it on to their ranks."""
-        self._onward.send(kind, self._n_sent, np.array(words, np.int64))
+        self._send(kind, self._n_sent, np.array(words, np.int64))
 
     @property
     def traffic(self) -> HopTraffic:
@@ -108,7 +118,7 @@ class Chain:
 
     def ask(self, kind: Message, step: int, *words: int) -> Heard:
         """More of a step that was sent: LOGITS or DRAW."""
-        self._onward.send(kind, self._n_sent, np.array([words[0], step, *words[1:]], np.int64))
+        self._send(kind, self._n_sent, np.array([words[0], step, *words[1:]], np.int64))
         return self._heard(Message.MORE)
 
     def _heard(self, wanted: Message) -> Heard:
@@ -121,17 +131,31 @@ class Chain:
         return heard
 
     def _take(self, heard: Heard) -> None:
-        step = self._unanswered.popleft()
+        step = self._unanswered[0]
         if step in self._void:
             self._void.remove(step)
-            return
-        computed_ns, n_wanted = heard.words[:ANSWER_HEAD].tolist()
-        if n_wanted:
-            candidates = heard.words[ANSWER_HEAD:].reshape(self._n_last, n_wanted, -1)
-            answer = Answer(candidates=candidates.copy())
         else:
-            answer = Answer(logits=heard.rows)
-        self._early.append(Answered(step, answer, 1e-9 * computed_ns))
+            computed_ns, n_wanted = heard.words[:ANSWER_HEAD].tolist()
+            answer = self._with_candidates(heard, n_wanted) if n_wanted else self._with_logits(heard)
+            if answer is None:
+                return
+            self._early.append(Answered(step, answer, 1e-9 * computed_ns))
+        self._unanswered.popleft()
+        self._whole.discard(step)
+
+    def _with_candidates(self, heard: Heard, n_wanted: int) -> Answer:
+        return Answer(candidates=heard.words[ANSWER_HEAD:].reshape(self._n_last, n_wanted, -1).copy())
+
+    def _with_logits(self, heard: Heard) -> Answer | None:
+        """When all rows have come."""
+        n_rows, number = heard.words[ANSWER_HEAD:LOGITS_HEAD].tolist()
+        if self._logits is None:
+            self._logits = np.empty((n_rows, heard.rows.shape[1]), np.float32)
+        self._logits[number] = heard.rows[0]
+        if number + 1 < n_rows:
+            return None
+        answer, self._logits = Answer(logits=self._logits), None
+        return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dllama_py.engine.all_logits import row_parts
 from dllama_py.engine.collector import paused_collector, settle, unsettle
 from dllama_py.engine.hop_report import tell_hops
 from dllama_py.engine.protocol import Mail, Message
@@ -74,4 +75,6 @@ class _Follower:
         self._model.buffers.x[: len(x)] = x
         self._model.forward(step)
         if self._has_head and step.wanted and not step.n_candidates:
-            self._comm.gather(np.ascontiguousarray(self._own.rows(len(step.wanted))), None)
+            own = self._own.rows(len(step.wanted))
+            for part in row_parts(len(own)):
+                self._comm.gather(np.ascontiguousarray(own[part]), None)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dllama_py.activations import ActivationType
 from dllama_py.blocks import BLOCK
-from dllama_py.engine.pipeline import ANSWER_HEAD, answers_on_their_way, most_words
+from dllama_py.engine.pipeline import ANSWER_HEAD, LOGITS_HEAD, most_words
 from dllama_py.engine.protocol import Message, Words
 from dllama_py.engine.step import Floats
 from dllama_py.kernels.activations import CODINGS, decode_rows, encode_rows
@@ -14,7 +14,7 @@ from dllama_py.kernels.crc32c import crc32c
 from dllama_py.kernels.program import Kernel, Program
 from dllama_py.kernels.team import Team
 from dllama_py.model.rank_model import RankModel
-from dllama_py.sharding.grid import steps_in_flight
+from dllama_py.sharding.grid import answers_on_their_way, steps_in_flight
 from dllama_py.stamps import Arrival
 from dllama_py.transport.hop import N_BUFFERS, HopReceiver, HopSender, HopTraffic
 from dllama_py.transport.hop_header import HopFormat
@@ -36,9 +36,9 @@ class Hops:
         self._ends: list[HopSender | HopReceiver] = []
         b, config = model.buffers, model.config
         self._chain = HopFormat(ActivationType.named(activations), config.width, b.max_rows, most_words(b.max_rows))
-        n_words = ANSWER_HEAD + n_last * b.candidates.size
+        n_words = max(ANSWER_HEAD + n_last * b.candidates.size, LOGITS_HEAD)
         width = -(-config.vocab_size // BLOCK) * BLOCK
-        self._answer = HopFormat(ActivationType.F32, width, b.max_rows, n_words)
+        self._answer = HopFormat(ActivationType.F32, width, 1, n_words)
 
     def close(self) -> None:
         """What was sent has arrived, and nothing more is expected."""

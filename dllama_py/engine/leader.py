@@ -125,7 +125,11 @@ class _Leader:
 
 def _send_answer(root: Answering, answer: Answer, step: int, computed_ns: int) -> None:
     if answer.candidates is None:
-        root.send(Message.ANSWER, step, np.array([computed_ns, 0], np.int64), answer.logits)
+        assert answer.logits is not None, "a step that wants something has an answer"
+        n_rows = len(answer.logits)
+        for number in range(n_rows):
+            words = np.array([computed_ns, 0, n_rows, number], np.int64)
+            root.send(Message.ANSWER, step, words, answer.logits[number : number + 1])
         return
     head = np.array([computed_ns, answer.candidates.shape[1]], np.int64)
     root.send(Message.ANSWER, step, np.concatenate([head, answer.candidates.reshape(-1)]))

@@ -4,7 +4,8 @@ Everything takes the one way along the chain, so all ranks see the same messages
 leader speaks to the root directly, and the root to each leader to recall steps. A message is on its way while its
 sender goes on: several chunks of a prompt, the steps of several sequences, or steps that one sequence sends ahead are
 in the pipe at once. The root (chain.py) never has more answers under way than the last leader (leader.py) has buffers
-for, so nobody waits in a circle.
+for, so nobody waits in a circle. Logits of a step come as a message a row, since a row is as long as the vocabulary;
+then the root takes all of them before it sends anything else.
 """
 
 from typing import Protocol
@@ -14,11 +15,11 @@ import numpy as np
 from dllama_py.engine.protocol import Words, n_step_words, write_step
 from dllama_py.engine.step import Floats
 from dllama_py.model.rank_model import Step
-from dllama_py.sharding.grid import steps_in_flight
 from dllama_py.transport.hop import HopTraffic
 
 STEP_HEAD = 4  # words before those of the step: rows, wanted rows, candidates of each, nanoseconds computed so far
 ANSWER_HEAD = 2  # nanoseconds computed by all stages, wanted rows whose candidates follow
+LOGITS_HEAD = 4  # instead: nanoseconds, 0, wanted rows, number of the one whose logits follow
 
 
 class Onward(Protocol):
@@ -62,11 +63,6 @@ class Arriving(Protocol):
 
     def has_message(self) -> bool:
         """Whether `receive` would return at once."""
-
-
-def answers_on_their_way(n_stages: int) -> int:
-    """At most, those of void steps included: as many of these may precede the others."""
-    return 2 * steps_in_flight(n_stages)
 
 
 def most_words(max_rows: int) -> int:

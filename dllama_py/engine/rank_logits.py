@@ -30,9 +30,9 @@ class RankLogits:
         return len(self._shares) - 1
 
     def keep(self) -> None:
-        """Before a step: the last one may be looked at later."""
+        """Before a step: the last one may be looked at later, unless its logits were told at once."""
         if self._kept.maxlen:
-            n_wanted = int(self._buffers.n_wanted[1])
+            n_wanted = int(self._buffers.n_wanted[1]) if self._buffers.n_candidates[0] else 0
             logits, n_tokens = self._step(0)
             self._kept.append((logits[:n_wanted].copy(), n_tokens[:n_wanted].copy()))
 

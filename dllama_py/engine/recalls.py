@@ -7,8 +7,8 @@ messages of a hop without rows, in a world of their own, so that they do not mix
 from collections.abc import Sequence
 
 from dllama_py.activations import ActivationType
-from dllama_py.engine.pipeline import answers_on_their_way
 from dllama_py.kernels.crc32c import crc32c
+from dllama_py.sharding.grid import answers_on_their_way
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.hop import HopReceiver, HopSender
 from dllama_py.transport.hop_header import HopFormat

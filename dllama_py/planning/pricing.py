@@ -68,7 +68,7 @@ class Case:
         sizes = self.sizes[rank % self.wishes.width]
         needs = _between(np.array([layer.weights_bytes + sizes.layer_cache_bytes for layer in sizes.layers], float))
         needs[:, -1] += sizes.head_bytes
-        return needs + sizes.fixed_bytes
+        return needs + sizes.fixed_bytes + (0 if rank else sizes.root_bytes)
 
     def hop_s(self, sender: int, receiver: int, n_rows: int) -> float:
         """From the leader of one stage to that of another, and on to the other ranks there, with the Python of both

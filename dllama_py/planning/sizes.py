@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dllama_py.blocks import FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import Cut, TensorSpec, tensor_specs
-from dllama_py.model.memory import PYTHON_BYTES, StepSize, buffers_bytes, cache_bytes
+from dllama_py.model.memory import PYTHON_BYTES, StepSize, buffers_bytes, cache_bytes, root_bytes
 from dllama_py.sharding.kinds import Kinds
 from dllama_py.sharding.pieces import packed_piece_bytes, piece_of
 from dllama_py.sharding.plan import Shard
@@ -46,6 +46,7 @@ class RankSizes:
     layer_cache_bytes: int  # keys and values of a layer, of all sequences and positions
     fixed_bytes: int  # of any stage: buffers, tables, the program itself
     head_bytes: int  # more of the last stage: the head and what it computes. The embedding table stays in the file.
+    root_bytes: int  # more of the root, whose stage it is whatever layers it has
 
 
 def rank_sizes(
@@ -67,6 +68,7 @@ def rank_sizes(
         layer_cache_bytes,
         without + context * config.head_width * 4 + PYTHON_BYTES,  # RoPE tables of this size
         parts[None].weights_bytes + with_head - without,
+        root_bytes(config, replace(shard, has_head=True), context, step),
     )
 
 

@@ -94,6 +94,11 @@ def steps_in_flight(n_stages: int) -> int:
     return n_stages + ON_THEIR_WAY if n_stages > 1 else 1
 
 
+def answers_on_their_way(n_stages: int) -> int:
+    """At most, those of void steps included: as many of these may precede the others."""
+    return 2 * steps_in_flight(n_stages)
+
+
 def even_split(n_layers: int, n_stages: int) -> tuple[int, ...]:
     """Layers of each stage, as equal as can be. UsageError where there are more stages than layers."""
     if n_stages > n_layers:

@@ -14,7 +14,7 @@ from dllama_py.formats.shapes import shape_named
 from dllama_py.formats.synthetic import SyntheticCheckpoint
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache
-from dllama_py.model.memory import ASSUMED_THREADS, buffers_bytes, rank_memories
+from dllama_py.model.memory import ASSUMED_THREADS, WORDS_PER_ROW, buffers_bytes, rank_memories
 from dllama_py.settings import DEFAULT_CHUNK_ROWS
 from dllama_py.sharding.kinds import tensor_kinds
 from dllama_py.sharding.plan import make_plan
@@ -85,7 +85,8 @@ def test_counted_bytes_are_those_that_are_allocated(name):
         assert memory.weights_bytes == Weights(config, shard, kinds).n_bytes
         assert memory.cache_bytes == KvCache(config, shard, 1, 1000, half=True).n_bytes
         buffers = Buffers(config, shard, DEFAULT_CHUNK_ROWS, ASSUMED_THREADS, 1000)
-        assert buffers_bytes(config, shard, 1000) == buffers.n_bytes
+        messages_bytes = DEFAULT_CHUNK_ROWS * (4 * config.width + 8 * WORDS_PER_ROW)  # from the root to the others
+        assert buffers_bytes(config, shard, 1000) == buffers.n_bytes + messages_bytes
         assert memory.total_bytes > memory.weights_bytes + memory.cache_bytes + buffers.n_bytes
 
 

@@ -101,6 +101,23 @@ def test_the_root_never_has_more_answers_coming_than_there_is_room_for() -> None
     assert not ends.coming
 
 
+def logits_row(step: int, number: int, n_rows: int) -> Letter:
+    return Letter(Message.ANSWER, step, np.array([10**9, 0, n_rows, number]), np.full((1, 4), number, np.float32))
+
+
+def test_logits_come_row_by_row_before_anything_else_is_sent() -> None:
+    """The last leader has room for few of them, and waits for the root."""
+    ends = Ends()
+    chain = Chain(ends, ends, ends, leaders=[1], n_last=1)
+    chain.send(Step([0] * 3, [0, 1, 2], [0, 1, 2], 0, [0] * 3, [0.0] * 3), 0.0)
+    ends.coming.extend(logits_row(1, number, 3) for number in range(2))
+    assert not chain.has_answer()
+    ends.coming.append(logits_row(1, 2, 3))
+    chain.tell(Message.CUT, 0, 0)
+    assert not ends.coming and len(ends.sent) == 2
+    assert chain.answer().answer.logits.tolist() == [[0.0] * 4, [1.0] * 4, [2.0] * 4]
+
+
 class Counting:
     """A stage that says what it was asked to compute."""
 
