@@ -10,21 +10,18 @@ from typing import Any
 import numpy as np
 
 from dllama_py.float_types import FloatType
-from dllama_py.kernels.codebook_products import (
+from dllama_py.kernels.codebook_products import MXFP4_OFFSET, rows_dot_iq4, rows_dot_mxfp4
+from dllama_py.kernels.codeword_products import (
     IQ1_OFFSET,
-    MXFP4_OFFSET,
     rows_dot_first_iq1m,
     rows_dot_first_iq2s,
-    rows_dot_first_iq2xs,
     rows_dot_iq1s,
+    rows_dot_iq2xs,
     rows_dot_iq2xxs,
     rows_dot_iq3s,
     rows_dot_iq3xxs,
-    rows_dot_iq4,
     rows_dot_last_iq1m,
     rows_dot_last_iq2s,
-    rows_dot_last_iq2xs,
-    rows_dot_mxfp4,
 )
 from dllama_py.kernels.layout import X_BLOCK_BYTES, X_SCALE, X_SUM_FIRST, X_SUM_LAST, block_bytes, header_bytes
 from dllama_py.kernels.subroutines import njit
@@ -69,9 +66,9 @@ def _nibbles(kind: FloatType) -> Callable[..., Any]:
     return nibbles
 
 
-_iq2xxs_scales, _iq3xxs_scales = _nibbles(FloatType.IQ2XXS), _nibbles(FloatType.IQ3XXS)
-_iq3s_scales, _iq1s_scales = _nibbles(FloatType.IQ3S), _nibbles(FloatType.IQ1S)
-_iq2xs_high_bits = _nibbles(FloatType.IQ2XS)
+iq2xxs_scales, iq3xxs_scales = _nibbles(FloatType.IQ2XXS), _nibbles(FloatType.IQ3XXS)
+iq3s_scales, iq1s_scales = _nibbles(FloatType.IQ3S), _nibbles(FloatType.IQ1S)
+iq2xs_high_bits = _nibbles(FloatType.IQ2XS)
 
 
 @njit(forceinline=True, error_model="numpy")
@@ -108,17 +105,15 @@ def _mxfp4(kind, total, header, weights, x, b):
 def _iq2xxs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_dot_iq2xxs(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, splat_i32(NONE), x, at)
-    scale = factor(header, EIGHTH, _iq2xxs_scales(header, weights))
+    scale = factor(header, EIGHTH, iq2xxs_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 
 def _iq2xs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    high = _iq2xs_high_bits(header, weights)
-    first = rows_dot_first_iq2xs(rows_splat_scaled(BIAS, x, at + X_SUM_FIRST), weights, high, x, at)
-    last = rows_dot_last_iq2xs(rows_splat_scaled(BIAS, x, at + X_SUM_LAST), weights, high, x, at)
-    of_first, of_last = both_scales(weights + 128)
-    isum = rows_weighted_sum(of_first, first, of_last, last)
+    high = iq2xs_high_bits(header, weights)
+    of_first, of_last = both_scales(weights)
+    isum = rows_dot_iq2xs(weights, high, of_first, of_last, x, at)
     return rows_add_scaled(total, mul_f32(load_f16(header), splat_f32(EIGHTH)), x, at + X_SCALE, isum)
 
 
@@ -135,21 +130,21 @@ def _iq2s(kind, total, header, weights, x, b):
 def _iq3xxs(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_dot_iq3xxs(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, splat_i32(NONE), x, at)
-    scale = factor(header, QUARTER, _iq3xxs_scales(header, weights))
+    scale = factor(header, QUARTER, iq3xxs_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 
 def _iq3s(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
-    isum = rows_dot_iq3s(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, load_u8(weights + 192), x, at)
-    scale = mul_f32(load_f16(header), to_f32(twice_plus_one(_iq3s_scales(header, weights))))
+    isum = rows_dot_iq3s(rows_splat_scaled_pair(BIAS, x, at + X_SUM_FIRST), weights, load_u8(weights), x, at)
+    scale = mul_f32(load_f16(header), to_f32(twice_plus_one(iq3s_scales(header, weights))))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 
 def _iq1s(kind, total, header, weights, x, b):
     at = b * X_BLOCK_BYTES
     isum = rows_dot_iq1s(rows_splat_scaled_pair(IQ1_START, x, at + X_SUM_FIRST), weights + 32, load_u16(weights), x, at)
-    scale = factor(header, EIGHTH, _iq1s_scales(header, weights))
+    scale = factor(header, EIGHTH, iq1s_scales(header, weights))
     return rows_add_scaled(total, scale, x, at + X_SCALE, isum)
 
 

@@ -53,6 +53,14 @@ def store(builder: Any, address: Any, value: Any) -> None:
     builder.store(value, pointer(builder, address, value.type), align=1)
 
 
+def stack_room(builder: Any, llvm_type: Any, align: int) -> Any:
+    """The address of memory for a value of this type, as long as the function runs; numba's own way would zero it."""
+    with builder.goto_entry_block():
+        memory = builder.alloca(llvm_type)
+    memory.align = align
+    return builder.ptrtoint(memory, I64)
+
+
 def const(vector: Any, value: Any) -> Any:
     """The same constant in all 16 lanes of that vector type."""
     return ir.Constant(vector, [value] * LANES)

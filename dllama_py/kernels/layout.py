@@ -59,13 +59,13 @@ FIELDS = {
     FloatType.IQ4NL: Fields(halves=1, words=4),  # as q40
     FloatType.IQ4XS: Fields(header=1, bytes=1, words=4),  # signed scale; nibbles as q40
     FloatType.MXFP4: Fields(bytes=1, words=4),  # exponent; nibbles as q40
-    # Codewords: low bytes of their numbers (of 8 columns each, or of twice 4), a byte of signs for each 8 columns; in
+    # Codewords: low bytes of their numbers (of 8 columns each, or of 4) and signs, a bit a column (codewords.py); in
     # headers of 3 a word of nibbles, that of the next block lowest: scales of 32 columns, or what is said here
-    FloatType.IQ2XXS: Fields(header=3, bytes=8),
-    FloatType.IQ2XS: Fields(header=3, bytes=9),  # nibbles of scales of 16 columns; header: a high bit of each number
-    FloatType.IQ2S: Fields(header=1, bytes=10),  # nibbles of scales of 16 columns, two high bits of each number
-    FloatType.IQ3XXS: Fields(header=3, halves=4, bytes=4),
-    FloatType.IQ3S: Fields(header=3, halves=4, bytes=5),  # then a high bit of each number
+    FloatType.IQ2XXS: Fields(header=3, words=2),
+    FloatType.IQ2XS: Fields(header=3, bytes=1, words=2),  # byte: scales of 16 columns; header: a high bit a number
+    FloatType.IQ2S: Fields(header=1, bytes=10),  # signs in order; nibbles of scales, two high bits of each number
+    FloatType.IQ3XXS: Fields(header=3, words=3),
+    FloatType.IQ3S: Fields(header=3, bytes=1, words=3),  # byte: a high bit of each number
     FloatType.IQ1S: Fields(header=3, halves=1, bytes=4),  # of each number 3 high bits and the shift; no signs
     FloatType.IQ1M: Fields(header=1, halves=1, bytes=5),  # as iq1_s, then nibbles of scales of 16 columns
 }

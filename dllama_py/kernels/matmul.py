@@ -1,67 +1,29 @@
 """Matrix products of packed weights with rows of activations, for every weights type, one row or many.
 
 A group of 16 outputs is one vector; every activation row walks the blocks in ascending order and ends a total at
-each leaf border (docs/arithmetic.md). Tiles of 1, 4 or 8 rows share the unpacking of a weight vector; a tile that
-is not full repeats its last row, which writes the same values twice. Experts are matrices that lie one behind the
-other, each with a list of the rows that chose it; a dense matrix is one expert chosen by all.
+each leaf border (docs/arithmetic.md). Tiles of 1, 4 or 8 rows share the unpacking of a weight vector, and where that
+takes long, panels of 64 rows do (panels.py); a tile that is not full repeats its last row, which writes the same values
+twice. Experts are matrices that lie one behind the other, each with a list of the rows that chose it; a dense matrix is
+one expert chosen by all.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from dllama_py.float_types import BLOCK, SUPER_BLOCK, FloatType
+from numba.extending import overload
+
+from dllama_py.float_types import FloatType
 from dllama_py.kernels.constants import constant, number_of
-from dllama_py.kernels.dot4 import DOT4
+from dllama_py.kernels.panel_products import panel
+from dllama_py.kernels.panels import IS_DECODED
 from dllama_py.kernels.prefetch import STREAMS, pattern_words, prefetch
+from dllama_py.kernels.product_words import GROUP_BYTES, RUNS, TALLEST, Apart, Place, Product
 from dllama_py.kernels.program import Kernel, argument, share_groups
-from dllama_py.kernels.subroutines import njit
+from dllama_py.kernels.subroutines import OPTIONS, njit
 from dllama_py.kernels.tiles import row_addresses, rows_store, rows_weigh, rows_zero_f32
 from dllama_py.kernels.vectors import get_i64, store_f32, zero_f32
 from dllama_py.kernels.weight_blocks import add_block, bytes_of_block, bytes_of_header
 from dllama_py.kernels.words import Argument, Words
-
-GROUP_BYTES = 64  # of 16 float outputs
-RUNS = SUPER_BLOCK // BLOCK  # blocks of a super-block
-TALLEST = DOT4.tallest
-
-
-class Product(Words):
-    """Of both kernels. An entry of the lists is a row of x with the output row it goes to, sorted by expert."""
-
-    STARTS = "int64 [n_experts + 1], borders of the experts in the lists"
-    X = "uint8 [*, B * 48], quantised; for float weights float32 [*, B * 32]"
-    X_STRIDE = "bytes from row to row"
-    X_ROWS = "int64 [entries]"
-    WEIGHTS = "uint8 [n_experts, packed_bytes]"
-    N_GROUPS = "of 16 outputs"
-    N_BLOCKS = "B"
-    PHASE = "place of the first block in its super-block, 0 for types without"
-    OUT = "float32 [n_leaves, *, n_groups * 16]"
-    OUT_STRIDE = "bytes from row to row"
-    OUT_ROWS = "int64 [entries]"
-    LEAVES = "int64 [n_leaves + 1], borders in blocks"
-    N_LEAVES = "P, or 1: the whole product"
-    LEAF_STRIDE = "bytes from leaf to leaf of out"
-    N_EXPERTS = "1 for a dense matrix"
-    PATTERN = "int64 [2], a ReadPattern of the weights; left out: as was found best for their type"
-    FACTORS = "float32 [entries], of matmul_weighted only"
-    N_ROWS = "int64 [1], output rows, of matmul_weighted only; left out: goes on from what the outputs hold"
-
-
-class Place(NamedTuple):
-    """Where a tile of outputs lies: the packed weights of its group, the group, its first entry, the expert's end."""
-
-    weights: int
-    group: int
-    entry: int
-    end: int
-
-
-class Apart(NamedTuple):
-    """How far the groups that are read side by side lie apart: in groups, and the bytes of a group."""
-
-    n_groups: int
-    group_bytes: int
 
 
 @cache
@@ -124,15 +86,30 @@ def tiles(kind: Any, weighted: Any, args: int, place: Place) -> None:
     entry, end = place.entry, place.end
     while entry < end:
         at = Place(place.weights, place.group, entry, end)
-        if TALLEST > 4 and end - entry > 4:
-            tile(kind, weighted, rows_zero_f32(constant(8)), args, at)
-            entry += 8
-        elif end - entry > 1:
-            tile(kind, weighted, rows_zero_f32(constant(4)), args, at)
-            entry += 4
+        if end - entry > 1:
+            entry += many_rows(kind, weighted, args, at)
         else:
             tile(kind, weighted, rows_zero_f32(constant(1)), args, at)
             entry += 1
+
+
+def many_rows(kind, weighted, args, place):
+    """16 outputs of as many rows as are computed best at once -> how many; only inside compiled code."""
+    raise RuntimeError("many_rows runs in compiled code only")
+
+
+@overload(many_rows, jit_options={"error_model": "numpy"} | OPTIONS)
+def _choose_many_rows(kind, weighted, args, place):
+    return panel if kind.number in IS_DECODED else tall_tile
+
+
+def tall_tile(kind, weighted, args, place):
+    """The weights are unpacked for every tile anew."""
+    if TALLEST > 4 and place.end - place.entry > 4:
+        tile(kind, weighted, rows_zero_f32(constant(8)), args, place)
+        return 8
+    tile(kind, weighted, rows_zero_f32(constant(4)), args, place)
+    return 4
 
 
 @njit(error_model="numpy")

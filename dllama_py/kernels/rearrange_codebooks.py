@@ -20,17 +20,52 @@ def copy_word(source: int, out: int) -> None:
 
 
 @njit(forceinline=True)
-def write_sevens(packed: int, out: int) -> None:
-    """Four sevens of signs, from the lowest bits on -> four bytes, of which an even number of bits is set."""
-    for i in range(4):
-        write_signs(packed >> 7 * i & 127, out + i)
+def signs_of_sevens(packed: int) -> int:
+    """Four sevens of signs, from the lowest bits on -> 32 bits, of whose bytes an even number of bits is set."""
+    return (
+        signs_of(packed & 127)
+        | signs_of(packed >> 7 & 127) << 8
+        | signs_of(packed >> 14 & 127) << 16
+        | signs_of(packed >> 21 & 127) << 24
+    )
 
 
 @njit(forceinline=True)
-def write_signs(seven: int, out: int) -> None:
+def signs_of(seven: int) -> int:
     parity = seven ^ seven >> 4
     parity ^= parity >> 2
-    set_u8(out, np.uint8(seven | ((parity ^ parity >> 1) & 1) << 7))
+    return seven | ((parity ^ parity >> 1) & 1) << 7
+
+
+@njit(forceinline=True)
+def write_signs_of_eights(signs: int, out: int) -> None:
+    """32 signs in order of the columns -> their places with codewords of 8 and one scale; see codewords.py."""
+    placed = (signs & 0x03030303) << 2 | (signs & 0x0C0C0C0C) << 4
+    set_i32(out, np.int32(placed | (signs & 0x30303030) >> 4 | (signs & 0xC0C0C0C0) >> 2))
+
+
+@njit(forceinline=True)
+def write_signs_of_halves(signs: int, out: int) -> None:
+    """The same with codewords of 8 and scales of 16 columns."""
+    low, high = signs & 0x0F0F0F0F, signs >> 4 & 0x0F0F0F0F  # columns 0..3 and 4..7 of each codeword
+    low, high = low & 0x03030303 | (low & 0x0C0C0C0C) << 2, high & 0x03030303 | (high & 0x0C0C0C0C) << 2
+    first, last = low & 0xFFFF | high << 16 & 0xFFFF0000, low >> 16 | high & 0xFFFF0000
+    set_i32(out, np.int32(first << 2 | last))
+
+
+@njit(forceinline=True)
+def write_signs_of_fours(signs: int, out: int) -> None:
+    """The same with codewords of 4."""
+    set_i32(out, np.int32(spread_fours(signs & 0xFFFF) | spread_fours(signs >> 16 & 0xFFFF) << 2))
+
+
+@njit(forceinline=True)
+def spread_fours(signs: int) -> int:
+    """Of 4 codewords: a byte each, bits 0, 4, 1, 5."""
+    spread = (signs | signs << 8) & 0x00FF00FF
+    spread = (spread | spread << 4) & 0x0F0F0F0F
+    placed = spread & 0x01010101 | (spread & 0x02020202) << 3
+    return placed | (spread & 0x04040404) >> 1 | (spread & 0x08080808) << 2
 
 
 @njit(forceinline=True)
@@ -61,7 +96,7 @@ def _iq2xxs_header(kind, source, part, out):
 
 def _iq2xxs(kind, source, part, out):
     copy_word(source + 2 + 8 * part, out)
-    write_sevens(get_i32(source + 6 + 8 * part), out + 4)
+    write_signs_of_eights(signs_of_sevens(get_i32(source + 6 + 8 * part)), out + 4)
     return out
 
 
@@ -74,11 +109,13 @@ def _iq2xs_header(kind, source, part, out):
 
 
 def _iq2xs(kind, source, part, out):
+    set_u8(out, get_u8(source + 66 + part))
+    signs = 0
     for i in range(4):
         packed = source + 2 + 8 * part + 2 * i
-        set_u8(out + i, get_u8(packed))
-        write_signs(get_u8(packed + 1) >> 1, out + 4 + i)
-    set_u8(out + 8, get_u8(source + 66 + part))
+        set_u8(out + 1 + i, get_u8(packed))
+        signs |= signs_of(get_u8(packed + 1) >> 1) << 8 * i
+    write_signs_of_halves(signs, out + 5)
     return out
 
 
@@ -100,7 +137,7 @@ def _iq3xxs_header(kind, source, part, out):
 def _iq3xxs(kind, source, part, out):
     copy_word(source + 2 + 8 * part, out)
     copy_word(source + 6 + 8 * part, out + 4)
-    write_sevens(get_i32(source + 66 + 4 * part), out + 8)
+    write_signs_of_fours(signs_of_sevens(get_i32(source + 66 + 4 * part)), out + 8)
     return out
 
 
@@ -109,10 +146,10 @@ def _iq3s_header(kind, source, part, out):
 
 
 def _iq3s(kind, source, part, out):
-    copy_word(source + 2 + 8 * part, out)
-    copy_word(source + 6 + 8 * part, out + 4)
-    copy_word(source + 74 + 4 * part, out + 8)
-    set_u8(out + 12, get_u8(source + 66 + part))
+    set_u8(out, get_u8(source + 66 + part))
+    copy_word(source + 2 + 8 * part, out + 1)
+    copy_word(source + 6 + 8 * part, out + 5)
+    write_signs_of_fours(get_i32(source + 74 + 4 * part), out + 9)
     return out
 
 

@@ -102,25 +102,33 @@ def row_addresses(typingctx: Any, like: Any, base: Any, stride: Any, numbers: An
     return tile_address(n)(like, _address, _address, _address, _address), codegen
 
 
-@intrinsic
-def rows_dot4_signed(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
-    """acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset), weight bytes signed.
+def _define_dot4(name: str, prepare: Callable[[Any, Any], Any]) -> Any:
+    """The intrinsic for weight bytes of which `prepare` makes what DOT4.signed takes."""
 
-    acc must have started at SIGNED_BIAS * (sum of the activations).
-    """
+    def rows_dot4(typingctx: Any, acc: Any, weights: Any, addresses: Any, offset: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            acc, weights, addresses, offset = args
+            prepared = prepare(builder, weights)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acc, weights, addresses, offset = args
+            def make(m: int) -> Any:
+                word = splat(builder, load_at(builder, addresses, m, offset, I32))
+                return DOT4.signed(builder, builder.extract_value(acc, m), prepared, word)
 
-        prepared = DOT4.prepare(builder, weights)
+            return rows_of(builder, signature.args[0].height, VI32, make)
 
-        def make(m: int) -> Any:
-            word = splat(builder, load_at(builder, addresses, m, offset, I32))
-            return DOT4.signed(builder, builder.extract_value(acc, m), prepared, word)
+        return acc(acc, i32x16, addresses, _address), codegen
 
-        return rows_of(builder, signature.args[0].height, VI32, make)
+    rows_dot4.__name__ = name
+    return intrinsic(rows_dot4)
 
-    return acc(acc, i32x16, addresses, _address), codegen
+
+rows_dot4_signed = _define_dot4("rows_dot4_signed", DOT4.prepare)
+"""acc[m] += dot4(weights, the 4 signed bytes at addresses[m] + offset), weight bytes signed.
+
+acc must have started at SIGNED_BIAS * (sum of the activations).
+"""
+rows_dot4_prepared = _define_dot4("rows_dot4_prepared", lambda builder, weights: weights)
+"""The same for weight bytes that are prepared already."""
 
 
 def _splat_sums(name: str, count: int) -> Any:

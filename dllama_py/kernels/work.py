@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dllama_py.blocks import BLOCK
 from dllama_py.kernels.attention_steps import Attention
 from dllama_py.kernels.gather import Gather
-from dllama_py.kernels.matmul import Product
 from dllama_py.kernels.memory import ReadStream
+from dllama_py.kernels.product_words import Product
 from dllama_py.kernels.program import Instruction
 from dllama_py.kernels.swap import Swap
 from dllama_py.kernels.words import Argument

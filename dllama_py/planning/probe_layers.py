@@ -8,7 +8,7 @@ import numpy as np
 from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.kernels.elementary import KEEP_F32
 from dllama_py.kernels.layout import GROUP, packed_bytes
-from dllama_py.kernels.matmul import Product
+from dllama_py.kernels.product_words import Product
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.model.buffers import Buffers
 from dllama_py.model.kv_cache import KvCache

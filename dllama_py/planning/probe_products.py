@@ -11,7 +11,8 @@ from dllama_py.blocks import BLOCK, FloatType
 from dllama_py.config import ModelConfig
 from dllama_py.formats.tensors import TensorSpec
 from dllama_py.kernels.layout import GROUP, X_BLOCK_BYTES, packed_bytes
-from dllama_py.kernels.matmul import Product, matmul
+from dllama_py.kernels.matmul import matmul
+from dllama_py.kernels.product_words import Product
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.words import Argument
 from dllama_py.planning.speeds import PROBE_ROWS

@@ -18,7 +18,7 @@ from dllama_py.cli.measuring import some_prompt
 from dllama_py.engine.sampler import SamplerSettings
 from dllama_py.engine.sequence import CachedSequence
 from dllama_py.engine.step import Row, Work
-from dllama_py.kernels.matmul import Product
+from dllama_py.kernels.product_words import Product
 from dllama_py.kernels.program import Instruction, Program
 from dllama_py.kernels.work import HALF_CACHE
 from dllama_py.model.buffers import Buffers

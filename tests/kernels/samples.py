@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 from dllama_py.float_types import Bytes, Floats, FloatType
 
 IS_EVERYTHING_WANTED = bool(os.environ.get("DLLAMA_EVERY_TYPE"))  # as in make soak; compiling it takes many minutes
-_RARE = {FloatType.IQ4NL, FloatType.IQ2XS, FloatType.IQ1S}  # of the steps of others
+_RARE = {FloatType.IQ4NL, FloatType.IQ1S}  # of the steps of others
 WEIGHTS_TYPES = [kind for kind in FloatType if IS_EVERYTHING_WANTED or kind not in _RARE]
-_EVERY_STEP = [FloatType.F16, FloatType.Q40, FloatType.Q6K, FloatType.IQ4XS, FloatType.IQ3S, FloatType.IQ1M]
+_EVERY_STEP = [
+    FloatType.F16,
+    FloatType.Q40,
+    FloatType.Q6K,
+    FloatType.IQ4XS,
+    FloatType.IQ2XS,
+    FloatType.IQ3S,
+    FloatType.IQ1M,
+]
 OF_EVERY_CPU = list(FloatType) if IS_EVERYTHING_WANTED else _EVERY_STEP
 """Types of weights whose products are compiled for each CPU: what differs there, all types have of one of these. The
 CPU at hand multiplies all of them in test_matmul.py.

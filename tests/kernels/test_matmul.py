@@ -18,7 +18,7 @@ LEAVES = [  # of 8 blocks: one leaf, equal ones, empty ones at both ends and in 
 
 
 @pytest.mark.parametrize("kind", WEIGHTS_TYPES, ids=lambda kind: kind.label)
-@pytest.mark.parametrize("n_rows", [1, 3, 8, 13, 17])
+@pytest.mark.parametrize("n_rows", [1, 3, 8, 13, 17, 69])
 def test_products_equal_the_reference(team: Team, kind: FloatType, n_rows: int) -> None:
     data, x = weights(kind, 40, 256, seed=n_rows), activations(n_rows, 256, seed=n_rows)
     leaves = LEAVES[n_rows % len(LEAVES)]
