@@ -228,11 +228,10 @@ class Engine:
                 self._became.put(_Opened(engine, text, desk))
                 desk.run()
         except (AgreedFailure, AgreedExit) as failure:
-            detach()
             self._became.put(failure.error)
         except Exception as error:  # of the desk all jobs have been told already
             self._became.put(error)
-        else:
+        finally:
             detach()
 
     def _open_model(self) -> Checkpoint:

@@ -4,7 +4,9 @@
 know the other and no Python runs between two exchanges of a token.
 """
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
@@ -66,7 +68,7 @@ class Trouble(IntEnum):
 @dataclass(frozen=True, slots=True, eq=False)
 class Wire:
     """`words`: int64 [N_WORDS]. `explain` makes the error to raise out of the trouble that the words tell, once.
-    `memory`: what the words point to and nobody else keeps.
+    `memory`: what the words point to and nobody else keeps. `owner`: to be held while compiled code uses the wire.
 
     After trouble a wire is finished: messages may be under way that nobody will take.
     """
@@ -74,6 +76,7 @@ class Wire:
     words: NDArray[np.int64]
     explain: Callable[[], BaseException]
     memory: list[object] = field(default_factory=list)
+    owner: AbstractContextManager[bool] = field(default_factory=threading.RLock)
 
     def __getitem__(self, word: WireWord) -> int:
         return int(self.words[word])

@@ -34,7 +34,7 @@ VARIABLES = """
 | variable | what it does |
 | --- | --- |
 | `DLLAMA_HOME` | where compiled kernels and the name of the last model are kept; default `~/.cache/dllama-py` |
-| `DLLAMA_PATIENCE_S` | seconds to wait for one without a sign of life, within a step or at the end (60; 0: for ever) |
+| `DLLAMA_PATIENCE_S` | seconds to wait for a rank without a sign of life, whatever it does (60; 0: for ever) |
 | `DLLAMA_EXPECT_RANKS` | a run refuses to be anything but one world of this many ranks |
 | `DLLAMA_HOST_ID` | any text that tells this machine from others, instead of its kernel's boot id |
 """

@@ -14,8 +14,11 @@ import time
 from collections.abc import Collection
 from types import FrameType
 
+from dllama_py.cluster.rank_state import Change, await_change, handle_of
 from dllama_py.errors import ClusterError
 from dllama_py.transport.environment import launched_rank
+from dllama_py.transport.silence import PATIENCE, patience_of
+from dllama_py.transport.watched import PIPE
 from dllama_py.troubleshooting import with_row
 
 WATCHER = "DLLAMA_WATCHER"  # in the rank's environment: process id of the watcher above it
@@ -47,10 +50,14 @@ def watch() -> int:
     which the watcher of the rank that went first can end the job.
     """
     watcher = os.getpid()
+    listening, telling = os.pipe()
     child = os.fork()
     if child == 0:
-        _become_rank(watcher)
+        _become_rank(watcher, telling)
+    os.close(telling)
     sent = _pass_on_signals(child)
+    if await_change(child, handle_of(child), listening) is Change.FROZEN:
+        return tell_frozen()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code in ALL_LEAVE else conclude(code, sent)
@@ -70,11 +77,27 @@ def conclude(code: int, sent: Collection[int]) -> int:
     return code
 
 
+def tell_frozen() -> int:
+    """Of a rank that is stopped where the others cannot miss it; ends the job, -> its exit code."""
+    seconds = patience_of(os.environ)
+    tell(
+        f"no sign of life from rank {launched_rank(os.environ)} on {os.uname().nodename} for {seconds:.0f} s: it is "
+        f"frozen by a signal ({PATIENCE} sets the time, 0 waits for ever)"
+    )
+    _end_job(ClusterError.exit_code)
+    return ClusterError.exit_code
+
+
 def _tell_death(number: int) -> int:
-    sys.stderr.write(_obituary(number) + "\n")
+    tell(_obituary(number))
+    return ClusterError.exit_code
+
+
+def tell(line: str) -> None:
+    """On a line of its own: an answer may stand half written before it."""
+    sys.stderr.write(f"\n{with_row(line)}\n")
     sys.stderr.flush()
     time.sleep(READING_S)
-    return ClusterError.exit_code
 
 
 def _end_job(code: int) -> None:
@@ -91,7 +114,8 @@ def _end_job(code: int) -> None:
             pass  # the launcher is gone already
 
 
-def _become_rank(watcher: int) -> None:
+def _become_rank(watcher: int, pipe: int) -> None:
+    os.set_inheritable(pipe, True)
     if sys.platform == "linux":
         import ctypes
 
@@ -99,7 +123,7 @@ def _become_rank(watcher: int) -> None:
         os.setpgid(0, 0)  # launchers signal the whole group; passed on by the watcher, a signal comes once
     if os.getppid() != watcher:
         os._exit(ClusterError.exit_code)  # it died before the line above
-    os.environ[WATCHER] = str(watcher)
+    os.environ[WATCHER], os.environ[PIPE] = str(watcher), str(pipe)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
@@ -123,9 +147,7 @@ def _obituary(number: int) -> str:
     """One line: which rank, where, by what, and what may be behind it."""
     rank = launched_rank(os.environ)
     hint = HINTS.get(number, "was it stopped by hand or by a limit?")
-    return with_row(
-        f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({_signal_name(number)}): {hint}"
-    )
+    return f"rank {rank} on {os.uname().nodename} was killed by signal {number} ({_signal_name(number)}): {hint}"
 
 
 def _signal_name(number: int) -> str:

@@ -6,6 +6,7 @@ only in their rows.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -72,6 +73,7 @@ class RankModel:
         self._places = _Places(buffers)
         self._team = team
         self._wire = all_reduce.wire if all_reduce else None
+        self._owner = self._wire.owner if self._wire else nullcontext()
         halt = self._wire.words[WireWord.TROUBLE :] if self._wire else None
         self._long_from_rows = -(-all_reduce.long_from_values // self.config.width) if all_reduce else NEVER
         self._plain, self._hashed = (self._programs(layers, all_reduce, halt, is_hashed) for is_hashed in (False, True))
@@ -87,7 +89,8 @@ class RankModel:
         self._set(step)
         self._n_steps += 1
         short, long = self._hashed if self.was_hashed else self._plain
-        self._team.run(long if len(step.slots) >= self._long_from_rows else short)
+        with self._owner:
+            self._team.run(long if len(step.slots) >= self._long_from_rows else short)
         if self._wire and self._wire[WireWord.TROUBLE]:
             raise self._wire.explain()
         return self.buffers.logits[: len(step.wanted)]

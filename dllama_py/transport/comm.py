@@ -53,7 +53,9 @@ class Request(Protocol):
 
 
 class Comm(Protocol):
-    """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread may use it."""
+    """A fixed set of ranks, 0 to size - 1; rank 0 is the root, or leads a part of them. Only one thread may use
+    it, but for `look_round`.
+    """
 
     @property
     def rank(self) -> int: ...
@@ -104,9 +106,17 @@ class Comm(Protocol):
     def part(self, ranks: range) -> "Comm":
         """Some ranks, this one among them, as a world of their own; all of them call it at once."""
 
+    def miss_others(self) -> None:
+        """From now on this rank gives signs of life and looks for those of others whenever it calls `look_round`, waits
+        or takes a step: the root misses all ranks, the others the root. All call it, and from then on `look_round`."""
+
+    def look_round(self) -> None:
+        """From any thread, now and then: answers who asks for a sign of life. ClusterError when a rank has not given
+        any for too long. Does nothing while another thread sends, receives or waits, which looks round itself."""
+
     def farewell(self) -> None:
         """The end of the whole world, which all its ranks call; then it cannot be used any more. A rank that gives no
-        sign of life for too long is a ClusterError, but the root may take as long as it likes before it begins.
+        sign of life for too long is a ClusterError.
         """
 
     def abort(self, code: int) -> NoReturn:
@@ -157,6 +167,12 @@ class SoloComm:
 
     def part(self, ranks: range) -> Comm:
         return self
+
+    def miss_others(self) -> None:
+        """There are none."""
+
+    def look_round(self) -> None:
+        """Nobody asks."""
 
     def farewell(self) -> None:
         """Nobody else is left."""

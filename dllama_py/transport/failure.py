@@ -54,12 +54,8 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
             yield
     except AgreedFailure:
         raise
-    except PeerLost as error:
-        time.sleep(PATIENCE_S)
-        _abort(comm, f"{with_row(error)}\n", error.exit_code)
     except DllamaError as error:
-        time.sleep(comm.rank * STAGGER_S)
-        _abort(comm, f"{with_row(error)}\n", error.exit_code)
+        end_all(comm, error)
     except KeyboardInterrupt:
         comm.abort(INTERRUPTED)
     except BrokenPipeError:
@@ -68,9 +64,16 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
         _abort(comm, f"{error!r}\n{traceback.format_exc()}", BUG)
 
 
+def end_all(comm: Comm, error: DllamaError) -> None:
+    """Tells it in one line and ends every rank, from any thread."""
+    time.sleep(PATIENCE_S if isinstance(error, PeerLost) else comm.rank * STAGGER_S)
+    _abort(comm, f"{with_row(error)}\n", error.exit_code)
+
+
 def _abort(comm: Comm, text: str, code: int) -> None:
+    """Tells it on a line of its own: an answer may stand half written before it."""
     sys.stdout.flush()
-    sys.stderr.write(f"rank {comm.rank} on {comm.hosts[comm.rank]}: {text}")
+    sys.stderr.write(f"\nrank {comm.rank} on {comm.hosts[comm.rank]}: {text}")
     sys.stderr.flush()
     time.sleep(READING_S)
     comm.abort(code)

@@ -5,27 +5,29 @@ MPI's own end waits for every rank without one: a rank that froze after the last
 
 from collections.abc import Sequence
 
-from dllama_py.transport.silence import Post, Signs, Silence
+from dllama_py.transport.silence import Signs
 from dllama_py.transport.waiting import Waiter
 
 LEAVING, PARTED = 11, 12  # kinds of signs, beside those of silence.py
 
 
-def part(post: Post, signs: Signs, rank: int, hosts: Sequence[str]) -> None:
+def part(signs: Signs, rank: int, hosts: Sequence[str]) -> None:
     """Returns when all ranks have called it. ClusterError names one that gives no sign of life for too long.
 
-    The root begins, and may take as long as it likes before that, so it is not missed until it has. `hosts`: of every
-    rank.
+    The root begins, and may take as long as it likes before that. `hosts`: of every rank.
     """
 
+    post = signs.post
+
     def await_sign(kind: int, source: int, patient: bool = False) -> None:
-        waiter, silence = Waiter(), Silence()
+        waiter = Waiter()
         waiter.begin()
+        signs.begin(source)
         while post.take(kind, source) is None:
             if waiter.pause():
-                signs.answer()
+                signs.look_round()
                 if not patient:
-                    signs.miss(silence, source, hosts[source])
+                    signs.miss(source, hosts[source])
 
     if rank:
         await_sign(LEAVING, 0, patient=True)

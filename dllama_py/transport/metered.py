@@ -126,6 +126,12 @@ class MeteredComm:
     def part(self, ranks: range) -> Comm:
         return self._comm.part(ranks)
 
+    def miss_others(self) -> None:
+        self._comm.miss_others()
+
+    def look_round(self) -> None:
+        self._comm.look_round()
+
     def farewell(self) -> None:
         self._comm.farewell()
 

@@ -8,6 +8,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NoReturn
 
@@ -17,11 +18,13 @@ from dllama_py.errors import ClusterError
 from dllama_py.transport.comm import Buffer, Comm, SoloComm, pieces_of
 from dllama_py.transport.farewell import part
 from dllama_py.transport.hosts import FACTS_BYTES, Host, decoded, encoded, own_host, told_apart
-from dllama_py.transport.mpi_library import MPI, end_mpi, explained, lost_touch, too_long, wrong_length
+from dllama_py.transport.mpi_library import MPI, OWNER, end_mpi, explained, lost_touch, too_long, wrong_length
 from dllama_py.transport.mpi_post import MpiPost
-from dllama_py.transport.silence import Signs, Silence, patience_of
+from dllama_py.transport.mpi_request import MpiRequest
+from dllama_py.transport.silence import Signs, patience_of
 from dllama_py.transport.tree import children_of, parent_of
 from dllama_py.transport.waiting import Waiter
+from dllama_py.transport.watched import PARTED, tell_watcher
 from dllama_py.transport.wires import make_wire
 from dllama_py.troubleshooting import with_row
 from dllama_py.wire import Trouble, Wire, WireWord
@@ -30,6 +33,7 @@ CHUNK_BYTES = 1 << 30
 REQUEST_SPIN_S = 0.0002  # a stage of a pipeline waits for as long as the others compute
 TAG, REQUEST_TAG = 7, 10  # signs have others
 POLLS_PER_LOOK = 64
+OWNER_S = 1.0  # for the other thread to leave the library
 TURN_S = 3.0  # longer than it takes a rank that gives up to end the job
 
 
@@ -40,33 +44,40 @@ def _no_end(patience_s: float) -> ClusterError:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some ranks of a world, with the first one's number in the job, as messages call it."""
+
+    ranks: MPI.Intracomm
+    first_rank: int
+    hosts: tuple[Host, ...]
+    signs: Signs
+
+
 class MpiComm:
     """The ranks of one mpirun job, or a part of them. `chunk_bytes` is the longest single message. `patience_s`: how
-    long a rank within a step waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the
-    environment. `first_rank`, `hosts`: of a part its first one's number and its hosts, as the job calls them.
+    long a rank waits for one that gives no sign of life, in seconds; 0 for ever; None takes it from the environment.
     """
 
     def __init__(
         self,
         chunk_bytes: int = CHUNK_BYTES,
         patience_s: float | None = None,
-        ranks: MPI.Intracomm = MPI.COMM_WORLD,
-        first_rank: int = 0,
-        hosts: tuple[Host, ...] | None = None,
+        part: "_Part | None" = None,
     ) -> None:
-        self._world = ranks
-        self._first_rank = first_rank
+        self._world = part.ranks if part else MPI.COMM_WORLD
+        self._first_rank = part.first_rank if part else 0
         self.status = MPI.Status()
         self._chunk_bytes = chunk_bytes
         self._patience_s = patience_of(os.environ) if patience_s is None else patience_s
-        self._post = MpiPost()
-        self._signs = Signs(self._post, self._patience_s)
+        self._signs = part.signs if part else Signs(MpiPost(), self._patience_s)
         self._steps, self._waiters = Waiter(), dict[int, Waiter]()  # for steps, and for messages of each rank
         self._is_in_step = False
-        self._waited_for, self._silence = (0, 0), Silence()  # by compiled code
+        self._waited_for = (0, 0)  # by compiled code: a number of a message, and a rank
+        self._has_parted = False
         self.rank = self._world.Get_rank()
         self.size = self._world.Get_size()
-        self.hosts = self._gather_hosts() if hosts is None else hosts
+        self.hosts = part.hosts if part else self._gather_hosts()
 
     @cached_property
     def wire(self) -> Wire:
@@ -79,14 +90,16 @@ class MpiComm:
             },
             self._look_for_compiled_code,
             self._explain,
+            OWNER,
         )
 
     def _look_for_compiled_code(self, partner: int) -> None:
         self._is_in_step = True
         waited_for = (self.wire[WireWord.MESSAGES], partner)
         if waited_for != self._waited_for:
-            self._waited_for, self._silence = waited_for, Silence()
-        self._look_round(self._silence, partner)
+            self._waited_for = waited_for
+            self._signs.begin(self._first_rank + partner)
+        self._look_round(partner)
 
     def _explain(self, wire: Wire) -> ClusterError:
         """Of a failed call, or a message of another length."""
@@ -106,7 +119,8 @@ class MpiComm:
     @explained
     def send(self, buffer: Buffer, to: int) -> None:
         for chunk in pieces_of(buffer, self._chunk_bytes):
-            self._world.Send((chunk, chunk.nbytes, MPI.BYTE), to, TAG)
+            leaving = self._world.Isend((chunk, chunk.nbytes, MPI.BYTE), to, TAG)
+            self.wait_idle(leaving, to if self._is_in_step else None)
 
     @explained
     def recv(self, buffer: Buffer, source: int) -> None:
@@ -128,12 +142,12 @@ class MpiComm:
             self._spin(request, partner)
 
     @explained
-    def start_send(self, buffer: Buffer, to: int) -> "MpiRequest":
+    def start_send(self, buffer: Buffer, to: int) -> MpiRequest:
         request = self._world.Isend((buffer, buffer.nbytes, MPI.BYTE), to, REQUEST_TAG)
         return MpiRequest(self, request, to, buffer.nbytes)
 
     @explained
-    def start_receive(self, buffer: Buffer, source: int) -> "MpiRequest":
+    def start_receive(self, buffer: Buffer, source: int) -> MpiRequest:
         request = self._world.Irecv((buffer, buffer.nbytes, MPI.BYTE), source, REQUEST_TAG)
         return MpiRequest(self, request, source, waiter=self._waiters.setdefault(source, Waiter(REQUEST_SPIN_S)))
 
@@ -144,6 +158,7 @@ class MpiComm:
 
     @explained
     def broadcast_idle(self, buffer: Buffer, root: int = 0) -> None:
+        self._signs.look_now_and_then()
         self._is_in_step = False
         for chunk in pieces_of(buffer, self._chunk_bytes):
             self._pass_on(chunk, root, partial(self.wait_idle, waiter=self._steps))
@@ -160,6 +175,7 @@ class MpiComm:
         for child, request in zip(children, leaving, strict=True):
             self._spin(request, child)
 
+    @explained
     def gather(self, send: Buffer, receive: Sequence[Buffer] | None, root: int = 0) -> None:
         if self.rank != root:
             self.send(send, root)
@@ -175,36 +191,74 @@ class MpiComm:
     def barrier(self) -> None:
         self.wait_idle(self._world.Ibarrier())
 
+    @explained
     def part(self, ranks: range) -> Comm:
         if len(ranks) == 1:
             return SoloComm()
-        group = self._world.Get_group().Incl(list(ranks))
-        world, hosts = self._world.Create_group(group), self.hosts[ranks.start : ranks.stop]
-        return MpiComm(self._chunk_bytes, self._patience_s, world, ranks.start, hosts)
+        self._meet(ranks)
+        group = self._world.Create_group(self._world.Get_group().Incl(list(ranks)))
+        part = _Part(group, self._first_rank + ranks.start, self.hosts[ranks.start : ranks.stop], self._signs)
+        return MpiComm(self._chunk_bytes, self._patience_s, part)
+
+    def _meet(self, ranks: range) -> None:
+        """All of them are there: what MPI does next waits without looking round."""
+        word = np.zeros(1, np.uint8)
+        if self.rank != ranks.start:
+            self.send(word, ranks.start)
+            self.recv(word, ranks.start)
+            return
+        for call in (self.recv, self.send):
+            for other in ranks[1:]:
+                call(word, other)
+
+    def miss_others(self) -> None:
+        others = range(1, self.size) if self.rank == 0 else range(1)
+        self._signs.miss_always({other: self.hosts[other].name for other in others})
+
+    def look_round(self) -> None:
+        if not OWNER.acquire(blocking=False):
+            return
+        try:
+            self._look_beside()
+        finally:
+            OWNER.release()
+
+    @explained
+    def _look_beside(self) -> None:
+        if not self._has_parted:
+            self._signs.look_round()
 
     @explained
     def farewell(self) -> None:
-        part(self._post, self._signs, self.rank, [host.name for host in self.hosts])
+        self._has_parted = True
+        part(self._signs, self.rank, [host.name for host in self.hosts])
+        tell_watcher(PARTED)
         end_mpi(self._patience_s and self._patience_s + self.rank * TURN_S, self._tell_of_no_end)
 
     def _tell_of_no_end(self) -> None:
-        sys.stderr.write(f"rank {self.rank} on {self.hosts[self.rank]}: {with_row(_no_end(self._patience_s))}\n")
+        sys.stderr.write(f"\nrank {self.rank} on {self.hosts[self.rank]}: {with_row(_no_end(self._patience_s))}\n")
         sys.stderr.flush()
 
     def abort(self, code: int) -> NoReturn:
+        OWNER.acquire(timeout=OWNER_S)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller has said why; the library would add a riddle
         self._world.Abort(code)
         os._exit(code)  # for libraries whose abort returns
 
-    def _look_round(self, silence: Silence, partner: int | None) -> None:
+    def _look_round(self, partner: int | None) -> None:
         """Part of every long wait. ClusterError when the partner, who must come, seems lost."""
-        self._signs.answer()
+        self._signs.look_round()
         if partner is not None:
-            self._signs.miss(silence, self._first_rank + partner, self.hosts[partner].name)
+            self._signs.miss(self._first_rank + partner, self.hosts[partner].name)
 
-    def answer_others(self) -> None:
+    def _begin(self, partner: int | None) -> None:
+        """A long wait for it."""
+        if partner is not None:
+            self._signs.begin(self._first_rank + partner)
+
+    def look_now_and_then(self) -> None:
         """Of a rank that may be computing all the time: its messages are there when it asks for them."""
-        self._signs.answer_now_and_then()
+        self._signs.look_now_and_then()
 
     def _check_length(self, expected_bytes: int) -> None:
         if (received := self.status.Get_count(MPI.BYTE)) != expected_bytes:
@@ -212,63 +266,24 @@ class MpiComm:
 
     def _spin(self, request: MPI.Request, partner: int | None = None) -> None:
         """Until the request is done, leaving the core to whoever else wants it."""
-        silence: Silence | None = None
         polls = 0
         while not request.Test(self.status):
             os.sched_yield()
             polls += 1
+            if polls == POLLS_PER_LOOK:
+                self._begin(partner)
             if polls % POLLS_PER_LOOK == 0:
-                silence = silence or Silence()
-                self._look_round(silence, partner)
+                self._look_round(partner)
 
     def wait_idle(self, request: MPI.Request, partner: int | None = None, waiter: Waiter | None = None) -> None:
         """Asleep most of the time, so that an idle rank leaves its core. `waiter`: knows how long that took before."""
         waiter = waiter or Waiter()
         waiter.begin()
-        silence: Silence | None = None
+        has_begun = False
         while not request.Test(self.status):
             if waiter.pause():
-                silence = silence or Silence()
-                self._look_round(silence, partner)
+                if not has_begun:
+                    has_begun = True
+                    self._begin(partner)
+                self._look_round(partner)
         waiter.end()
-
-
-class MpiRequest:
-    """A message under way from or to a partner."""
-
-    __slots__ = ("_comm", "_is_done", "_is_received", "_partner", "_request", "_waiter", "n_bytes")
-
-    def __init__(
-        self,
-        comm: MpiComm,
-        request: MPI.Request,
-        partner: int,
-        n_bytes: int | None = None,
-        waiter: Waiter | None = None,
-    ) -> None:
-        self._comm, self._request, self._partner, self._waiter = comm, request, partner, waiter
-        self._is_done, self._is_received = False, n_bytes is None
-        self.n_bytes = n_bytes or 0
-
-    @explained
-    def is_done(self) -> bool:
-        if not self._is_done and self._request.Test(self._comm.status):
-            self._finish()
-        return self._is_done
-
-    @explained
-    def wait(self, patient: bool = False) -> None:
-        self._comm.answer_others()
-        if not self._is_done:
-            self._comm.wait_idle(self._request, None if patient else self._partner, self._waiter)
-            self._finish()
-
-    def _finish(self) -> None:
-        self._is_done = True
-        if self._is_received:
-            self.n_bytes = self._comm.status.Get_count(MPI.BYTE)
-
-    def cancel(self) -> None:
-        if self._request != MPI.REQUEST_NULL:  # which it is when it is done or has failed
-            self._request.Cancel()
-            self._request.Wait()

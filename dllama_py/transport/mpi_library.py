@@ -18,8 +18,9 @@ mpi4py.rc.thread_level = "serialized"  # one thread owns MPI, which saves the li
 
 from mpi4py import MPI  # noqa: E402 - initialises MPI with the settings above
 
-__all__ = ["MPI", "end_mpi", "explained", "has_ended", "lost_touch", "too_long", "wrong_length"]
+__all__ = ["MPI", "OWNER", "end_mpi", "explained", "has_ended", "lost_touch", "too_long", "wrong_length"]
 
+OWNER = threading.RLock()  # held by the thread that is inside the library, or in compiled code that calls it
 LOOK_S = 0.1
 MISMATCH = "the ranks run different programs or settings; install the same version on every host"
 
@@ -43,12 +44,14 @@ def too_long() -> ClusterError:
 
 
 def explained(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Turn a failed MPI call into an error that names its cause as far as it is known."""
+    """Of a method that calls MPI: it owns the library meanwhile, and what fails becomes an error that names its cause
+    as far as it is known."""
 
     @wraps(method)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            return method(*args, **kwargs)
+            with OWNER:
+                return method(*args, **kwargs)
         except MPI.Exception as error:
             if error.Get_error_class() == MPI.ERR_TRUNCATE:
                 raise too_long() from error

@@ -1,9 +1,10 @@
 """How long one rank has kept another waiting, and how long it may.
 
-A frozen rank or a cut link makes no error: the others would wait for ever. So a wait for one that must come (within a
-step, say) has an end. Whoever has waited for half of it asks for a sign of life, which a rank that is itself waiting
-gives, or one that computes, at its next message; so only a rank that neither waits nor comes is held to be lost, and
-the innocent ones between it and others are not. Loading, compiling and idling may take any time.
+A frozen rank or a cut link makes no error: the others would wait for ever. So the root misses every rank, every rank
+the root, and whoever waits for one that must come (within a step, say) that one. Who has heard nothing for half of the
+time asks for a sign of life, which any rank gives, whatever it does: while it waits, between two steps, and by a thread
+of its own (`heartbeat.py`) while it loads, compiles or idles, which may take any time. So only a rank that is frozen or
+cut off is held to be lost, and the innocent ones between it and others are not.
 """
 
 import math
@@ -17,11 +18,12 @@ PATIENCE = "DLLAMA_PATIENCE_S"
 DEFAULT_PATIENCE_S = 60.0
 LONGEST_LOOK_S = 0.5
 ASK, ANSWER = 8, 9  # kinds of signs
+LOOK_EVERY_S = 0.1  # after those who are missed at any time
 ANSWER_EVERY_S = 0.5  # of a rank that does not wait
 
 
 def patience_of(environment: Mapping[str, str]) -> float:
-    """Seconds that a rank within a step waits for one without a sign of life; 0: for ever."""
+    """Seconds that a rank waits for one without a sign of life; 0: for ever."""
     wish = environment.get(PATIENCE) or str(DEFAULT_PATIENCE_S)
     try:
         seconds = float(wish)
@@ -64,30 +66,52 @@ class Post(Protocol):
 
 
 class Signs:
-    """Of life, between the ranks of a job. `patience_s`: 0 for ever."""
+    """Of life, between the ranks of a job, which are told by their numbers in it. `patience_s`: 0 for ever."""
 
     def __init__(self, post: Post, patience_s: float) -> None:
-        self._post = post
+        self.post = post
         self._patience_s = patience_s
-        self._answered_at = time.monotonic()
+        self._silences: dict[int, Silence] = {}
+        self._always: Mapping[int, str] = {}
+        self._looked_at = self._missed_at = time.monotonic()
+
+    def miss_always(self, hosts: Mapping[int, str]) -> None:
+        """From now on, by `look_round`: these ranks, on these hosts."""
+        self._always = hosts
+        self._silences |= {rank: Silence() for rank in hosts}
+
+    def look_round(self) -> None:
+        """Answers all who asked, and misses those who are missed at any time. Part of every long wait."""
+        self.answer()
+        now = time.monotonic()
+        if now - self._missed_at > LOOK_EVERY_S:
+            self._missed_at = now
+            for rank, host in self._always.items():
+                self.miss(rank, host)
+
+    def look_now_and_then(self) -> None:
+        """The same at little cost, however often it is called."""
+        now = time.monotonic()
+        if now - self._looked_at > ANSWER_EVERY_S:
+            self._looked_at = now
+            self.look_round()
 
     def answer(self) -> None:
         """All who asked."""
-        while (other := self._post.take(ASK, None)) is not None:
-            self._post.put(ANSWER, other)
+        while (other := self.post.take(ASK, None)) is not None:
+            self.post.put(ANSWER, other)
 
-    def answer_now_and_then(self) -> None:
-        """The same at little cost, however often it is called."""
-        now = time.monotonic()
-        if now - self._answered_at > ANSWER_EVERY_S:
-            self._answered_at = now
-            self.answer()
+    def begin(self, rank: int) -> None:
+        """A wait for that rank begins, which has just done what was waited for before."""
+        if rank not in self._always:
+            self._silences[rank] = Silence()
 
-    def miss(self, silence: Silence, rank: int, host: str) -> None:
+    def miss(self, rank: int, host: str) -> None:
         """Asks a rank for a sign of life where it is time to. ClusterError when it has not given any for too long."""
         if not self._patience_s:
             return
-        if self._post.take(ANSWER, rank) is not None:
+        silence = self._silences.setdefault(rank, Silence())
+        if self.post.take(ANSWER, rank) is not None:
             silence.restart()
         elif silence.look() >= self._patience_s:
             raise ClusterError(
@@ -96,4 +120,4 @@ class Signs:
             )
         elif not silence.was_asked and silence.seconds >= self._patience_s / 2:
             silence.was_asked = True
-            self._post.put(ASK, rank)
+            self.post.put(ASK, rank)

@@ -1,7 +1,9 @@
 """Making a wire out of a C library with MPI's functions, which need not be MPI."""
 
 import ctypes
+import threading
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dllama_py.wire import Trouble, Wire, WireWord, empty_words
@@ -20,11 +22,13 @@ def make_wire(
     handles: Mapping[WireWord, int],
     look_round: Callable[[int], None],
     explain: Callable[[Wire], BaseException],
+    owner: AbstractContextManager[bool] | None = None,
 ) -> Wire:
     """A wire of the library's functions, which must outlive it.
 
     look_round(partner): called now and then while compiled code waits; what it raises, KeyboardInterrupt included, ends
-    the program and is the error that the wire explains. explain: makes the error of any other trouble.
+    the program and is the error that the wire explains. explain: makes the error of any other trouble. owner: held by
+    whoever uses the library; None where nobody else does.
     """
     raised: list[BaseException] = []
     looks = _looks(look_round, raised)
@@ -43,7 +47,7 @@ def make_wire(
         assert callback  # kept alive as long as the wire
         return raised.pop() if wire[WireWord.TROUBLE] == Trouble.GIVEN_UP else explain(wire)
 
-    wire = Wire(words, explained)
+    wire = Wire(words, explained, owner=owner or threading.RLock())
     return wire
 
 

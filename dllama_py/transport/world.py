@@ -13,7 +13,9 @@ from dllama_py.errors import ClusterError, UsageError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
 from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
+from dllama_py.transport.heartbeat import heartbeat
 from dllama_py.transport.versions import check_same_versions
+from dllama_py.transport.watched import JOINED, PARTED, tell_watcher
 
 EXPECT = "DLLAMA_EXPECT_RANKS"
 
@@ -27,7 +29,7 @@ def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
     where they have agreed on a failure; one that is missing then is told, and ends every rank as well.
     """
     comm = SoloComm() if launched_rank(environment) is None else _open_mpi()
-    with abort_on_exception(comm):
+    with abort_on_exception(comm), heartbeat(comm), _watcher_told():
         try:
             with agreed(comm):
                 check_size(comm.size, environment)
@@ -37,6 +39,16 @@ def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
             comm.farewell()
             raise
         comm.farewell()
+
+
+@contextmanager
+def _watcher_told() -> Iterator[None]:
+    """Inside, the ranks miss each other, until they part; outside only its watcher can miss this one."""
+    tell_watcher(JOINED)
+    try:
+        yield
+    finally:
+        tell_watcher(PARTED)
 
 
 def check_size(size: int, environment: Mapping[str, str]) -> None:

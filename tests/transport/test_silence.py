@@ -76,34 +76,48 @@ def test_a_rank_that_never_waits_answers_now_and_then(monkeypatch: pytest.Monkey
     for _ in range(4):
         mail.come.append((ASK, 2))
         clock.now += 0.3
-        signs.answer_now_and_then()
+        signs.look_now_and_then()
         sent.append(len(mail.sent))
     assert sent == [0, 2, 2, 4]
 
 
 def test_a_rank_is_asked_once_and_missed_unless_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    mail, silence = Mail(), Silence()
+    mail = Mail()
     signs = Signs(mail, 1)
     for _ in range(2):
         for _ in range(3):
             clock.now += 0.3
-            signs.miss(silence, 2, "pi")
+            signs.miss(2, "pi")
         mail.come.append((ANSWER, 2))
-        signs.miss(silence, 2, "pi")
+        signs.miss(2, "pi")
     assert mail.sent == [(ASK, 2), (ASK, 2)]
     with pytest.raises(
         ClusterError, match="no sign of life from rank 2 on pi for 1 s: it is frozen or the link is cut"
     ):
         for _ in range(4):
             clock.now += 0.3
-            signs.miss(silence, 2, "pi")
+            signs.miss(2, "pi")
 
 
 def test_patience_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    mail, silence = Mail(), Silence()
+    mail = Mail()
     for _ in range(100):
         clock.now += 0.5
-        Signs(mail, 0).miss(silence, 2, "pi")
+        Signs(mail, 0).miss(2, "pi")
     assert mail.sent == []
+
+
+def test_who_is_missed_at_any_time_is_asked_while_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a wait for it that begins does not excuse it."""
+    clock = Clock(monkeypatch)
+    mail = Mail()
+    signs = Signs(mail, 1)
+    signs.miss_always({2: "pi"})
+    with pytest.raises(ClusterError, match="no sign of life from rank 2 on pi for 1 s"):
+        for _ in range(4):
+            clock.now += 0.3
+            signs.look_round()
+            signs.begin(2)
+    assert mail.sent == [(ASK, 2)]
