@@ -108,7 +108,7 @@ def test_a_rank_that_froze_between_two_steps_is_missed_by_the_root(start: type[J
 
 
 def test_the_root_may_take_its_time_before_the_end(start: type[Job]) -> None:
-    assert start("done with a late root", "1").end() == (0, "", "")
+    assert start("done with a late root", "4").end() == (0, "", "")
 
 
 def test_a_job_that_was_stopped_and_goes_on_ends_well(start: type[Job]) -> None:
