@@ -108,7 +108,7 @@ def test_a_text_and_a_stop(model: Path) -> None:
 def test_what_keeps_it_from_opening_is_raised(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"), Engine.open(tmp_path / "none.gguf"):
         pass
-    with pytest.raises(UsageError, match="there is no topology 'ring'; expected tensor or pipeline"):
+    with pytest.raises(UsageError, match="there is no topology 'ring'; expected tensor, pipeline or auto"):
         Engine.open(tmp_path / "none.gguf", topology="ring")
     with pytest.raises(UsageError, match="speculate is 'dice'; expected off, lookup, draft"):
         Engine.open(tmp_path / "none.gguf", speculate="dice")
