@@ -40,7 +40,7 @@ def run(hosts: Lan, model: Path, folder: Path, **environment: str) -> tuple[dict
     """Of a pipeline of two stages: what it told, its plan, what it said."""
     plan = folder / "plan.json"
     program = [sys.executable, "-m", "dllama_py", "inference", "--model", str(model), "--ids", "5,6,7", "--steps", "2"]
-    command = hosts.mpirun(*program, "--topology", "pipeline", "--save-plan", str(plan), "--json")
+    command = hosts.mpirun(*program, "--topology", "pipeline", "--save-plan", str(plan), "--json", "--verbose")
     done = subprocess.run(
         command,
         env=hosts.environment({**OVER_TCP, **environment}),
