@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +68,24 @@ def run(arguments: argparse.Namespace) -> int:
         if engine is not None:
             if arguments.hashes is not None:
                 engine.runner.keep_hashes()
-            logits = np.concatenate([step.logits for step in _steps(engine, ids, arguments.singly)])  # [T, V]
-            with complete_or_gone(out, logits.nbytes, "--out") as file:
-                np.save(file, logits)
+            shape = (len(ids), engine.orders.config.vocab_size)
+            _write_logits(out, shape, _steps(engine, ids, arguments.singly))
             if arguments.hashes is not None:
                 _write_hashes(engine, arguments.hashes)
             answered = _answered(engine, ids[: len(ids) - arguments.singly], arguments.answer)
             if arguments.json:
-                facts = {"nodes": len(engine.ranks), "threads": engine.threads.n_threads, "shape": logits.shape}
+                facts = {"nodes": len(engine.ranks), "threads": engine.threads.n_threads, "shape": shape}
                 print(json.dumps(facts | {"ids": answered}), flush=True)
     return 0
+
+
+def _write_logits(out: Path, shape: tuple[int, int], steps: Iterable[StepResult]) -> None:
+    """As `np.save` does, but each step's rows as they come: all of them are larger than many a model."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    with complete_or_gone(out, 4 * shape[0] * shape[1], "--out") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for step in steps:
+            file.write(np.ascontiguousarray(step.logits, "<f4").data)
 
 
 def _steps(engine: Engine, ids: Sequence[int], n_single: int) -> Iterator[StepResult]:

@@ -44,14 +44,29 @@ def refuse_unwritable(out: Path, option: str) -> None:
 
 @contextmanager
 def _renamed_at_the_end(target: Path) -> Iterator[BinaryIO]:
+    """Where the system can, it has no name before, so that it is gone even if the process is killed."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    nameless = _nameless(target.parent)
     try:
-        with partial.open("wb") as file:
+        with partial.open("wb") if nameless is None else open(nameless, "wb") as file:
             yield file
+            if nameless is not None:
+                file.flush()
+                os.link(f"/proc/self/fd/{nameless}", partial, src_dir_fd=nameless)  # without one it links the link
         os.replace(partial, target)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _nameless(folder: Path) -> int | None:
+    """A file there, to be written; None where there is no such thing, as on some network file systems."""
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    except OSError:
+        return None
 
 
 @contextmanager

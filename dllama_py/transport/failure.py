@@ -41,10 +41,10 @@ class AgreedExit(SystemExit):
 def abort_on_exception(comm: Comm) -> Iterator[None]:
     """Around all that a rank does after it has joined: an exception is told on standard error and ends every rank.
 
-    A DllamaError gives one line, anything else its traceback. AgreedFailure and SystemExit pass: all ranks leave. In
-    a world of one nothing is caught. A rank that only lost touch with another waits first: the one that knows the
-    cause, or the watcher above it, will have ended the job by then. What all ranks meet at once, such as a full disk,
-    is told by the lowest.
+    A DllamaError gives one line, SystemExit nothing, anything else its traceback. AgreedFailure and AgreedExit pass:
+    all ranks leave. In a world of one nothing is caught. A rank that only lost touch with another waits first: the one
+    that knows the cause, or the watcher above it, will have ended the job by then. What all ranks meet at once, such as
+    a full disk, is told by the lowest.
     """
     if comm.size == 1:
         yield
@@ -52,16 +52,26 @@ def abort_on_exception(comm: Comm) -> Iterator[None]:
     try:
         with machine_explained():
             yield
-    except AgreedFailure:
+    except (AgreedFailure, AgreedExit, GeneratorExit):
         raise
     except DllamaError as error:
         end_all(comm, error)
+    except SystemExit as end:
+        comm.abort(_exit_code(end))
     except KeyboardInterrupt:
         comm.abort(INTERRUPTED)
     except BrokenPipeError:
         comm.abort(OUTPUT_CLOSED)
-    except Exception as error:
+    except BaseException as error:
         _abort(comm, f"{error!r}\n{traceback.format_exc()}", BUG)
+
+
+def _exit_code(end: SystemExit) -> int:
+    """Of one rank, while the others wait for it; told where it is a text, as Python does."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    sys.stderr.write(f"{end.code}\n")
+    return BUG
 
 
 def end_all(comm: Comm, error: DllamaError) -> None:

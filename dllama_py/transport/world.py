@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from dllama_py.errors import ClusterError, UsageError
 from dllama_py.transport.comm import Comm, SoloComm
 from dllama_py.transport.environment import launched_rank, launched_size
-from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
+from dllama_py.transport.failure import AgreedExit, AgreedFailure, abort_on_exception, agreed
 from dllama_py.transport.heartbeat import heartbeat
 from dllama_py.transport.versions import check_same_versions
 from dllama_py.transport.watched import JOINED, PARTED, tell_watcher
@@ -35,7 +35,7 @@ def joined_world(environment: Mapping[str, str] = os.environ) -> Iterator[Comm]:
                 check_size(comm.size, environment)
             check_same_versions(comm)
             yield comm
-        except (AgreedFailure, SystemExit):
+        except (AgreedFailure, AgreedExit):
             comm.farewell()
             raise
         comm.farewell()

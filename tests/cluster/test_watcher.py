@@ -76,6 +76,10 @@ def test_a_job_that_is_done_says_nothing(start: type[Job]) -> None:
     assert start("done").end() == (0, "", "")
 
 
+def test_a_rank_that_leaves_by_itself_ends_the_others(start: type[Job]) -> None:
+    assert start("exit").end() == (5, "", "")
+
+
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (40, "real-time signal")])
 def test_a_killed_rank_is_named_once(start: type[Job], number: int, name: str) -> None:
     job = start("wait")

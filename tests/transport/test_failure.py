@@ -4,7 +4,7 @@ import pytest
 from dllama_py.errors import ClusterError, InputError, UsageError
 from dllama_py.transport import failure
 from dllama_py.transport.comm import Comm, PeerLost, SoloComm
-from dllama_py.transport.failure import AgreedFailure, abort_on_exception, agreed
+from dllama_py.transport.failure import AgreedExit, AgreedFailure, abort_on_exception, agreed
 from dllama_py.transport.hosts import Host
 from tests.support.threads import run_ranks
 
@@ -52,6 +52,23 @@ def test_an_exception_ends_all_ranks(
     told = capsys.readouterr().err.splitlines()[1:]  # on a line of its own
     assert (comm.code, told[0]) == (code, first_line)
     assert ("Traceback (most recent call last):" in told) == isinstance(error, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "told"), [(5, 5, ""), (None, 0, ""), ("no such model", 1, "no such model\n")]
+)
+def test_a_rank_that_leaves_alone_ends_all(
+    reason: int | str | None, code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comm = Aborting()
+    with abort_on_exception(comm):
+        raise SystemExit(reason)
+    assert (comm.code, capsys.readouterr().err) == (code, told)
+
+
+def test_what_all_ranks_agreed_on_passes() -> None:
+    with pytest.raises(AgreedExit), abort_on_exception(Aborting()):
+        raise AgreedExit(2, "rank 0 on attic: no such model")
 
 
 def test_in_a_world_of_one_exceptions_pass() -> None:
