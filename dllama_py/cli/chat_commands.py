@@ -9,7 +9,7 @@ from dllama_py.cli.faces import Face
 from dllama_py.dialogue import Dialogue
 from dllama_py.errors import DllamaError, InputError, UsageError, did_you_mean
 from dllama_py.formats.complete_file import complete_or_gone
-from dllama_py.settings import check_number
+from dllama_py.settings import check_number, checked_path
 
 HELP = """/reset             forget the conversation
 /system [TEXT]     another system prompt, or none; also forgets the conversation
@@ -24,6 +24,8 @@ HELP = """/reset             forget the conversation
 /quit              end; so do /exit and the end of input
 Alt-Enter breaks a line; so does \"\"\", which begins and ends a text of several lines."""
 
+_MOST_DIGITS = 40
+_MOST_BYTES = 64 << 20  # of a conversation; a context of a million tokens is some 5 MB
 _THINKING_SWITCHES = ("enable_thinking", "thinking")  # variables of templates: Qwen3 and others; DeepSeek V3.1
 
 
@@ -123,12 +125,23 @@ def _save(talk: Talk, rest: str) -> str:
 def _load(talk: Talk, rest: str) -> str:
     path = _path("/load", rest)
     try:
-        talk.dialogue.resume(json.loads(path.read_text(encoding="utf-8"))["messages"])
+        talk.dialogue.resume(json.loads(_text_of(path))["messages"])
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; give a file that /save wrote") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path}: is no conversation; give a file that /save wrote") from None
     return f"{len(talk.dialogue.messages)} messages read from {path}; the next answer begins by reading them"
+
+
+def _text_of(path: Path) -> str:
+    """Of a file, not of a device or a pipe, which may never end. ValueError if it is too long or no UTF-8."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: is no file; give one that /save wrote")
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"longer than {_MOST_BYTES} bytes")
+    return data.decode()
 
 
 def _model(talk: Talk, rest: str) -> str:
@@ -139,12 +152,12 @@ def _model(talk: Talk, rest: str) -> str:
 def _path(command: str, rest: str) -> Path:
     if not rest:
         raise UsageError(f"{command} needs the name of a file")
-    return Path(rest).expanduser()
+    return checked_path(f"the file of {command}", rest)
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.strip().isdecimal():
-        raise UsageError(f"{name} {text}: expected a whole number")
+    if not text.strip().isdecimal() or len(text) > _MOST_DIGITS:
+        raise UsageError(f"{name} {text[:_MOST_DIGITS]}: expected a whole number")
     return int(text)
 
 

@@ -96,7 +96,7 @@ def _read_profile(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text().rstrip().rpartition("\n")[2])
         if not {"nodes", "exchange", "per_token", "token_ms"} <= found.keys():
             raise ValueError
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no profile"
         raise UsageError(f"--beside {path}: {reason}; expected what `profile --json` prints") from error
     profile: dict[str, Any] = found

@@ -70,15 +70,30 @@ def fetch_repository(text: str, models_folder: Path, hub: Repositories, progress
 
 
 def remove(folder: Path, files: Sequence[Path]) -> int:
-    """Deletes what was fetched for a model, and its folder if no other model lies there. -> bytes that are free now."""
+    """Deletes what was fetched for a model, and its folder if nothing else lies there. -> bytes that are free now.
+
+    InputError, and nothing is deleted, where a file is not inside the folder: whoever noted that has spoilt the note.
+    """
+    outside = [file for file in files if not _is_inside(file, folder)]
+    if outside:
+        raise InputError(f"{outside[0]}: not in the model's folder {folder}; delete what belongs to the model yourself")
     n_bytes = 0
     with _locked(folder):
         for file in files:
             with suppress(FileNotFoundError):
                 n_bytes += file.lstat().st_size
                 file.unlink()
-        _tidy(folder)
+        for inner in sorted(
+            {each for file in files for each in file.parents if _is_inside(each, folder)}, reverse=True
+        ):
+            _remove_if_empty(inner)
+        _remove_if_bare(folder)
     return n_bytes
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether it lies below the folder, by a path without steps upwards."""
+    return folder in path.parents and ".." not in path.parts
 
 
 def is_here(model: KnownModel, models_folder: Path) -> bool:
@@ -164,8 +179,17 @@ def _locked(folder: Path) -> IO[str]:
 def _tidy(folder: Path) -> None:
     """Nothing stays of a fetch that brought nothing."""
     for inner in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-        with suppress(OSError):  # not empty
-            inner.rmdir()
+        _remove_if_empty(inner)
+    _remove_if_bare(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # not empty, or gone
+        folder.rmdir()
+
+
+def _remove_if_bare(folder: Path) -> None:
+    """Also where this program's own notes lie in it."""
     if {path.name for path in folder.iterdir()} <= {LOCK, RECEIPT}:
         (folder / RECEIPT).unlink(missing_ok=True)
         (folder / LOCK).unlink()
@@ -178,7 +202,7 @@ def _receipt(folder: Path, source: str) -> list[str] | None:
         files: dict[str, int] = json.loads((folder / RECEIPT).read_text())[source]
         right = all((folder / name).stat().st_size == n_bytes for name, n_bytes in files.items())
         return list(files) if right else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -186,7 +210,7 @@ def _write_receipt(folder: Path, source: str, names: list[str]) -> None:
     path = folder / RECEIPT
     try:
         receipts = dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         receipts = {}
     receipts[source] = {name: (folder / name).stat().st_size for name in names}
     beside = path.with_suffix(".new")

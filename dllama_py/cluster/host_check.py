@@ -16,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from dllama_py.cluster.host_report import own_report
 
 LIMIT_S = 9.0
 CONNECT_S = 6
 CANNOT_CONNECT = 255  # ssh's own exit code
+MOST_BYTES = 1 << 20  # of what is read of a machine's words
 REACHED = "dllama-reached"
 LAUNCHER = "HYDRA_LAUNCHER_EXEC"  # stands in for ssh, in the launcher too
 
@@ -56,7 +58,7 @@ def failing_hosts(names: Sequence[str], limit_s: float = LIMIT_S) -> list[str]:
             return ["this machine has no ssh, which starts the others: `sudo apt install openssh-client` installs it"]
         wanted = own_report()
         found = pool.map(lambda name: _fault(_ask(program, name, until), wanted), away)
-        return [f"{name} {fault.format(name)}" for name, fault in zip(away, found, strict=True) if fault]
+        return [f"{name} {fault.replace('{0}', name)}" for name, fault in zip(away, found, strict=True) if fault]
 
 
 def _is_here(name: str) -> bool:
@@ -75,7 +77,7 @@ def _is_here(name: str) -> bool:
 def _ask(program: str, name: str, until: float) -> _Heard:
     options = ["-x", "-oBatchMode=yes", f"-oConnectTimeout={CONNECT_S}"]
     report = f"echo {REACHED}; exec '{sys.executable}' -m dllama_py.cluster.host_report"
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [program, *options, name, report],
             stdin=subprocess.DEVNULL,
@@ -90,9 +92,13 @@ def _ask(program: str, name: str, until: float) -> _Heard:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        output.seek(0)
-        errors.seek(0)
-        return _Heard(code, output.read(), errors.read())
+        return _Heard(code, _end_of(output), _end_of(errors))
+
+
+def _end_of(file: BinaryIO) -> str:
+    """The last of what was written into it: a machine greets in any encoding, and at any length."""
+    file.seek(max(file.seek(0, os.SEEK_END) - MOST_BYTES, 0))
+    return file.read().decode(errors="replace")
 
 
 def _fault(heard: _Heard, wanted: Mapping[str, str]) -> str:
@@ -104,7 +110,7 @@ def _fault(heard: _Heard, wanted: Mapping[str, str]) -> str:
     try:
         report = json.loads(heard.output.rstrip().rpartition("\n")[2])
         told = {name: str(report.get(name, "missing")) for name in wanted}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return _no_report(heard)
     if told["MPI"] != wanted["MPI"]:
         return "has no MPI in its environment: `make install` in its clone brings it"
@@ -124,7 +130,7 @@ def _not_reached(heard: _Heard) -> str:
     last = heard.errors.strip().rpartition("\n")[2]
     if heard.code is None or "timed out" in last or "unreachable" in last or "No route" in last:
         return SILENT
-    reason = (last or f"exit code {heard.code}").replace("{", "(").replace("}", ")")
+    reason = last or f"exit code {heard.code}"
     return f"cannot be reached by ssh ({reason}): `ssh {{0}} true` must work"
 
 

@@ -48,7 +48,7 @@ class Journal:
             done = [int(each) for each in noted["done"]]
             if noted["of"] != self._identity() or len(done) != len(self.ranges):
                 return
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return
         for each, done_bytes in zip(self.ranges, done, strict=True):
             each.done = min(max(done_bytes, 0), each.stop - each.start)

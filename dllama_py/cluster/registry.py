@@ -135,20 +135,25 @@ def _plain(name: str) -> str:
 
 
 def _model(item: tuple[str, Any]) -> RegisteredModel | None:
-    """None for an entry that somebody has spoilt."""
+    """None for an entry that somebody has spoilt: its files are those that `launch.py remove` deletes."""
     path, facts = item
     try:
-        files = tuple(map(Path, facts["files"]))
-        return RegisteredModel(facts["name"], facts["source"], Path(path), Path(facts["folder"]), files)
+        texts = (facts["name"], facts["source"], facts["folder"], *facts["files"])
+        if not isinstance(facts["files"], list) or not all(
+            isinstance(text, str) and "\0" not in text for text in texts
+        ):
+            return None
+        name, source, folder, *files = texts
     except (KeyError, TypeError):
         return None
+    return RegisteredModel(name, source, Path(path), Path(folder), tuple(map(Path, files)))
 
 
 def _read() -> dict[str, Any]:
     """What is known; a damaged file is an empty one, since all can be fetched again."""
     try:
         facts = json.loads(_file().read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) and isinstance(facts.get("models", {}), dict) else {}
 

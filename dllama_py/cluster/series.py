@@ -106,6 +106,6 @@ def _read(file: IO[bytes]) -> str:
 def _last_object(output: str) -> dict[str, Any]:
     try:
         found = json.loads(output.rstrip().rpartition("\n")[2])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -148,7 +148,7 @@ def _write(folder: Path, kept: Kept) -> None:
 
 def _every_model(path: Path) -> dict[str, Any]:
     """What the file says, nothing if it is not as it was written."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         found = json.loads(path.read_text())
         return found if isinstance(found, dict) else {}
     return {}

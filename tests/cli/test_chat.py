@@ -78,6 +78,12 @@ def test_settings_are_shown_and_changed() -> None:
         ("/drop x", "expected a whole number"),
         ("/save", "/save needs the name of a file"),
         ("/load /nowhere/chat.json", "No such file"),
+        ("/load /dev/zero", "/dev/zero: is no file"),
+        ("/save ~nobody-of-that-name/chat.json", "knows no such user"),
+        ("/save a\0b", "expected the path of a file"),
+        ("/load a\0b", "expected the path of a file"),
+        (f"/set seed {'9' * 5000}", "expected a whole number"),
+        (f"/drop {'9' * 5000}", "expected a whole number"),
     ],
 )
 def test_a_command_that_cannot_be_meant_changes_nothing(command: str, words: str) -> None:
@@ -114,7 +120,19 @@ def test_a_conversation_is_saved_and_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"messages": 3}', '{"messages": [3]}', '{"messages": [{"role": 3}]}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"messages": 3}',
+        '{"messages": [3]}',
+        '{"messages": [{"role": 3}]}',
+        '{"messages": [{"role": "user"}]}',
+        '{"messages": [{"role": "system"}]}',
+        '{"messages": [{"role": "user", "content": "\\ud800"}]}',
+        "[" * 100_000,
+    ],
 )
 def test_a_file_that_is_no_conversation_changes_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "chat.json").write_text(text)

@@ -171,3 +171,22 @@ def test_removing_deletes_that_model_only(fake: FakeHub, tmp_path: Path) -> None
     assert (one.model.exists(), other.model.exists()) == (True, False)
     assert remove(one.folder, one.files) == 5000
     assert list(tmp_path.iterdir()) == []
+
+
+def test_removing_leaves_what_others_put_into_the_folder(fake: FakeHub, tmp_path: Path) -> None:
+    model = fetch_repository("me/ggufs:F16", tmp_path, Hub(fake.url), unwatched)
+    (model.folder / "notes.txt").write_text("mine")
+    (model.folder / "empty" / "too").mkdir(parents=True)
+    remove(model.folder, model.files)
+    assert (model.folder / "notes.txt").read_text() == "mine" and (model.folder / "empty" / "too").is_dir()
+
+
+@pytest.mark.parametrize("name", ["other.txt", "model/../other.txt"])
+def test_a_spoilt_note_deletes_nothing_outside_the_models_folder(name: str, tmp_path: Path) -> None:
+    folder, inside = tmp_path / "model", tmp_path / "model" / "a.gguf"
+    folder.mkdir()
+    for file in (inside, tmp_path / "other.txt"):
+        file.touch()
+    with pytest.raises(InputError, match="not in the model's folder"):
+        remove(folder, [inside, tmp_path / name])
+    assert inside.exists() and (tmp_path / "other.txt").exists()

@@ -136,3 +136,25 @@ def test_each_failing_machine_that_is_needed_has_its_line(tmp_path: Path, capsys
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: closed has no ssh server") and line.endswith("#host-away)")
     check_hosts(tmp_path / "hosts", 1)
+
+
+GREETING = r"printf 'Gr\374\337e {0} {x}\n'"  # in Latin-1, and with what str.format would take as a field
+
+
+@pytest.mark.parametrize("after", ["", "; printf 'a line without an end'; printf 'and {1} errors \377' >&2"])
+def test_a_greeting_in_any_encoding_hides_no_good_host(
+    after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\n{GREETING}{after}\nfor command; do :; done\neval "$command"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv(LAUNCHER, str(tmp_path / "ssh"))
+    assert failing_hosts(["good"], limit_s=60) == []
+
+
+def test_a_refusal_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text("#!/bin/sh\nprintf 'no {1} \\377\\n' >&2\nexit 255\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv(LAUNCHER, str(tmp_path / "ssh"))
+    assert failing_hosts(["good"], limit_s=60) == [
+        "good cannot be reached by ssh (no {1} \ufffd): `ssh good true` must work"
+    ]

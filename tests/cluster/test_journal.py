@@ -45,7 +45,9 @@ def test_of_other_files_nothing_is_recalled(tmp_path: Path) -> None:
     assert second.done_bytes == 0
 
 
-@pytest.mark.parametrize("done", ["[1, 2]", "[1, 2, 3, null]", "[1, 2, 3, Infinity]", "7", '"1234"', "[[1], 2, 3, 4]"])
+@pytest.mark.parametrize(
+    "done", ["[1, 2]", "[1, 2, 3, null]", "[1, 2, 3, Infinity]", "7", '"1234"', "[[1], 2, 3, 4]", "[" * 99_999]
+)
 def test_a_damaged_journal_is_none(tmp_path: Path, done: str) -> None:
     journal(tmp_path).save()
     text = (tmp_path / "journal").read_text().replace("[0, 0, 0, 0]", done)

@@ -58,7 +58,27 @@ def test_a_registry_of_an_earlier_version_keeps_its_default(tmp_path: Path) -> N
     assert (last_model(), registered_models()) == (tmp_path / "old.gguf", [])
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"last_model": 3}', '{"models": 3}', '{"models": {"a": {}}}'])
+SPOILT = '{"models": {"/": {"name": "a", "source": "a", "folder": "/", "files": []}}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"last_model": 3}',
+        '{"models": 3}',
+        '{"models": {"a": {}}}',
+        "[" * 100_000,
+        SPOILT.replace('"name": "a"', '"name": 3'),
+        SPOILT.replace('"source": "a"', '"source": null'),
+        SPOILT.replace("[]", '"letters are no files"'),
+        SPOILT.replace("[]", "[3]"),
+        SPOILT.replace("[]", '["a\\u0000b"]'),
+    ],
+)
 def test_a_damaged_registry_is_no_registry(tmp_path: Path, text: str) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "registry.json").write_text(text)

@@ -127,7 +127,9 @@ def test_a_folder_that_cannot_be_written_is_no_error(measurements: list[str], tm
     assert (tuple(pattern_words("q40")), measurements, absent.exists()) == (FAST, ["q40"], False)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"%": {"q40": [3, 1]}}', '{"%": {"q40": 5}}', '{"%": [1]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"%": {"q40": [3, 1]}}', '{"%": {"q40": 5}}', '{"%": [1]}', "[" * 100_000]
+)
 def test_a_spoiled_file_is_measured_anew(measurements: list[str], tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text.replace("%", read_patterns._cpu_model()))
     settle_patterns(["q40"], tmp_path)
