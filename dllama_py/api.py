@@ -56,6 +56,7 @@ from dllama_py.troubleshooting import with_row
 
 GREEDY = SamplerSettings()
 MAX_TOKENS = 256
+NOT_ASKED = ("n_slots", "draft", "reads_memory")  # settings that have a name of their own here, or none
 
 Tell = Callable[[Event | Exception], None]
 
@@ -275,7 +276,7 @@ def _stops(stop: Any) -> Sequence[str]:
 
 def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """UsageError for a setting that there is not."""
-    names = [field.name for field in fields(EngineSettings) if field.name not in ("n_slots", "draft")]
+    names = [field.name for field in fields(EngineSettings) if field.name not in NOT_ASKED]
     for name in settings:
         if name not in names:
             raise UsageError(f"there is no setting {name!r}{did_you_mean(name, names)}; expected {', '.join(names)}")

@@ -8,7 +8,7 @@ from dllama_py.blocks import FloatType
 from dllama_py.errors import UsageError
 from dllama_py.formats.tensors import tensor_specs
 from dllama_py.kernels.layout import PAGE
-from dllama_py.model.memory import RankMemory, StepSize, rank_memories
+from dllama_py.model.memory import READ_BYTES, RankMemory, StepSize, rank_memories
 from dllama_py.orders import Orders
 from dllama_py.sharding.grid import even_split, grid_shards
 from dllama_py.sharding.plan import Shard, rank_counts
@@ -96,6 +96,9 @@ def _needs(orders: Orders, facts: Sequence[NodeFacts], context: int, draft: Orde
     shards, n_stages = _shards(orders, len(facts)), len(orders.grid(len(facts)).stages)
     step = StepSize(orders.chunk_rows, max(node.n_threads for node in facts), orders.n_slots, n_stages)
     needs = rank_memories(orders.config, shards, orders.kinds, context, orders.half_cache, step)
+    if orders.reads_memory:
+        read_bytes = READ_BYTES // len(facts)
+        needs = [replace(need, buffers_bytes=need.buffers_bytes + read_bytes) for need in needs]
     if draft is not None:
         (guest,) = _needs(draft, facts[:1], min(context, draft.config.context_length))
         needs[0] = replace(needs[0], draft_bytes=guest.total_bytes - guest.python_bytes)

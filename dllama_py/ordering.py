@@ -34,6 +34,7 @@ def orders_for(checkpoint: Checkpoint, settings: EngineSettings, hosts: Sequence
         settings.pipeline.activations if settings.pipeline else "f32",
         _local_copy(checkpoint, settings) if len(layer_counts) > 1 else None,
         settings.pipeline is not None and settings.pipeline.plan_only,
+        reads_memory=settings.reads_memory,
     )
 
 

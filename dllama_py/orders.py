@@ -28,6 +28,7 @@ class Orders:
     local: LocalCopy | None  # where a rank may find the model itself
     plan_only: bool = False  # nothing is loaded
     stage_width: int | None = None  # ranks of a stage, where not all ranks have a stage
+    reads_memory: bool = False  # how fast it can be read will be measured
 
     def grid(self, n_ranks: int) -> Grid:
         """For so many ranks."""

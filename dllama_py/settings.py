@@ -85,7 +85,8 @@ class EngineSettings:
     """What a user may wish of a run; the same for every request. None: the default of the model or the machine.
 
     `speculate`: who guesses, one of SPECULATIONS; None for draft where there is one, else off. `draft`: a small model
-    that guesses at the root, if any. `pipeline`: None where all ranks share every layer.
+    that guesses at the root, if any. `pipeline`: None where all ranks share every layer. `reads_memory`: whether it
+    will be measured how fast memory can be read, which takes some.
     """
 
     weights: str | None = None
@@ -99,6 +100,7 @@ class EngineSettings:
     speculate: str | None = None
     draft: Path | None = None
     pipeline: PipelineSettings | None = None
+    reads_memory: bool = False
 
     def __post_init__(self) -> None:
         """UsageError for what no default and no number of nodes could mend."""

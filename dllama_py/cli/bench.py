@@ -118,7 +118,9 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _engine(comm: Comm, arguments: argparse.Namespace) -> Iterator[Engine | None]:
-    settings = replace(options.engine_settings(arguments), n_slots=arguments.sequences or 1)
+    settings = replace(
+        options.engine_settings(arguments), n_slots=arguments.sequences or 1, reads_memory=not arguments.minutes
+    )
     with shown_progress() as on_progress:
         watch, check = watch_for(arguments, on_progress), partial(check_room, arguments)
         with open_engine(settings, comm, partial(_open, arguments), say, check, watch) as engine:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,8 @@ class _Links:
 def _profile(comm: Comm, arguments: argparse.Namespace, beside: list[dict[str, Any]]) -> None:
     """All ranks together; the root tells."""
     recording, spans, engine = Recording(), [], None
-    settings, open_model = options.engine_settings(arguments), partial(options.open_model, arguments)
+    settings = replace(options.engine_settings(arguments), reads_memory=True)
+    open_model = partial(options.open_model, arguments)
     links = _links(comm, settings.pipeline is not None and settings.pipeline.n_stages != 1)
     before, used_before = read_clocks(comm), cpu_times()
     with shown_progress() as on_progress:

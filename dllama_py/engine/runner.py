@@ -19,8 +19,9 @@ from dllama_py.engine.pipeline import Onward
 from dllama_py.engine.protocol import Message
 from dllama_py.engine.residual_check import Hashes
 from dllama_py.engine.scores import Scores
-from dllama_py.engine.stage import READ_BYTES, Answer, Stage, memory_report, read_seconds
+from dllama_py.engine.stage import Answer, Stage, memory_report, read_seconds
 from dllama_py.engine.step import Floats, StepResult, Work
+from dllama_py.model.memory import READ_BYTES
 from dllama_py.model.rank_model import READ_TRIES, Step
 from dllama_py.transport.metered import MeteredComm, Traffic
 

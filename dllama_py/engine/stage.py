@@ -11,12 +11,11 @@ from dllama_py.engine.protocol import Mail, Words
 from dllama_py.engine.rank_logits import RankLogits
 from dllama_py.engine.residual_check import ResidualCheck
 from dllama_py.engine.step import Floats
+from dllama_py.model.memory import READ_BYTES
 from dllama_py.model.rank_model import READ_TRIES, RankModel, Step
 from dllama_py.profiler import peak_rss_bytes, private_bytes
 from dllama_py.sharding.plan import Shard
 from dllama_py.transport.metered import MeteredComm
-
-READ_BYTES = 5 << 28  # 1.25 GiB, above any cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ GATHERED_ROWS = 4  # of logits, from the ranks of a stage at once
 N_ROOMS = 2  # for messages of one sender, at the least
 WORDS_PER_ROW = 6  # of a step, at most: five, and its head
 GUESSED_ROWS = 16  # of a step that checks guesses, at most
+READ_BYTES = 5 << 28  # of all ranks together, to measure how fast they stream memory: 1.25 GiB, above any cache
 PYTHON_BYTES = 200_000_000  # measured: 75 MB with its libraries; 180 MB in the rank that compiles the kernels
 
 
