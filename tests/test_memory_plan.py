@@ -131,7 +131,7 @@ def test_a_rank_with_too_little_is_refused_before_a_weight_is_read(tmp_path: Pat
     command = [mpirun, "-np", "2", "sh", "-c", script, "sh", *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "memory       " in done.stderr and "rank 1 on " in done.stderr
+    assert "memory in MB " in done.stderr and "rank 1 on " in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: rank 1 on ")
     assert re.search(r"needs 0\.20 GB of memory, 0\.\d\d GB are free", done.stderr.splitlines()[-1])
 
