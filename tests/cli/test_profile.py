@@ -15,6 +15,7 @@ from dllama_py.formats.checkpoint import open_checkpoint
 from tests.checkpoints import tiny_model_file
 
 KEYS = {
+    "busy_cores",
     "nodes",
     "threads",
     "hosts",
