@@ -32,7 +32,7 @@ ROWS = {
     "out-of-memory": "out of memory",
     "local-copy": "the root's (bytes are used|file in|file; copy)",
     "not-the-file": "is a Git LFS pointer|is a web page",
-    "cut-short": "it was cut short|ends at byte .*, the file at ",
+    "cut-short": "it was cut short|was written to while it was loaded|ends at byte .*, the file at ",
     "no-such-model": "no file or folder, and no fetched model",
     "one-shard": "is one file of a Hugging Face checkpoint",
     "not-supported": "(model_type|architecture) .* is not supported",

@@ -73,6 +73,15 @@ class MappedFile:
         """The same bytes, copied."""
         return self.view(offset, n_bytes).tobytes()
 
+    def is_rewritten(self) -> bool:
+        """Whether its bytes may be others than when it was mapped. Another file in its place changes nothing here."""
+        try:
+            now = version_of(self.path.stat())
+        except OSError:
+            return False
+        is_same_file = (now.inode, now.device) == (self.version.inode, self.version.device)
+        return is_same_file and (now.size, now.mtime_ns) != (self.version.size, self.version.mtime_ns)
+
     def release(self) -> None:
         """Let the system take back the pages read so far; views stay valid and are read again on use."""
         if self._map is not None and _DROP_PAGES is not None:

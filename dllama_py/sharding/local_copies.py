@@ -55,6 +55,8 @@ def serve_weights(walk: Walk, checkpoint: Checkpoint, local: LocalCopy | None, s
     """
     if local is None:
         distribute(checkpoint, walk.comm, dict(enumerate(walk.shards)), walk.weights, walk.kinds, walk.on_progress)
+        with agreed(walk.comm):
+            _check_unchanged(checkpoint)
         return
     assert isinstance(checkpoint, MappedCheckpoint)
     found = gather_json(walk.comm, {"has_copy": False, "reason": ""})
@@ -70,6 +72,7 @@ def serve_weights(walk: Walk, checkpoint: Checkpoint, local: LocalCopy | None, s
         theirs = [np.empty((len(used.get(rank, ())), HASH_BYTES), np.uint8) for rank in range(walk.comm.size)]
         walk.comm.gather(np.empty((0, HASH_BYTES), np.uint8), theirs)
         with agreed(walk.comm):
+            _check_unchanged(checkpoint)
             wrong = _differing(walk, used, hashes, theirs)
             _tell(walk, local, {rank: _difference(local, pieces) for rank, pieces in wrong.items()}, say)
     again = {rank: {piece.tensor for piece in pieces} for rank, pieces in wrong.items()}
@@ -86,6 +89,8 @@ def take_weights(walk: Walk, local: LocalCopy | None) -> None:
     (rank, shard), (weights, kinds) = *walk.own.items(), (walk.weights, walk.kinds)
     if local is None:
         receive(walk.comm, shard, weights, kinds)
+        with agreed(walk.comm):
+            pass  # the root may find that its file was being written
         return
     copy, reason = None, ""
     try:
@@ -129,9 +134,18 @@ def _load(walk: Walk, copy: MappedCheckpoint) -> Bytes:
 
         try:
             distribute(copy, walk.comm, walk.own, walk.weights, walk.kinds, walk.on_progress, on_own=begin)
-            return hashes.digests(used)
-        except InputError:  # values that the root's file, which was looked at, has not
+            digests = hashes.digests(used)
+            _check_unchanged(copy)
+            return digests
+        except InputError:  # values that the root's file, which was looked at, has not; or others than were hashed
             return np.zeros((len(used), HASH_BYTES), np.uint8)
+
+
+def _check_unchanged(checkpoint: Checkpoint) -> None:
+    """InputError where somebody wrote into the model while it was loaded: its parts may be of different times."""
+    for file in checkpoint.files if isinstance(checkpoint, MappedCheckpoint) else ():
+        if file.is_rewritten():
+            raise InputError(f"{file.path}: was written to while it was loaded; start again when it is complete")
 
 
 def _differing(

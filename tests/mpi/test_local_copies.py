@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from dllama_py.formats.checkpoint import open_checkpoint
 from dllama_py.formats.identity import LocalCopy, open_copy
 from dllama_py.formats.mapped import MappedCheckpoint
 from dllama_py.settings import EngineSettings, PipelineSettings
+from dllama_py.sharding.distribute import distribute
 from dllama_py.transport.comm import Comm
-from dllama_py.transport.failure import AgreedFailure
+from dllama_py.transport.failure import AgreedExit, AgreedFailure
 from tests.checkpoints import tiny_gguf, tiny_model_file
 from tests.support.engines import logits_of, solo_logits
 
@@ -262,6 +264,45 @@ def test_values_that_cannot_be_loaded_come_from_the_root(
 
 def _cannot(*_: object, **__: object) -> None:
     raise InputError("holds a value that is infinite")
+
+
+@pytest.mark.parametrize("n_stages", [None, 1])
+def test_a_roots_file_that_is_written_to_while_it_loads_is_refused(
+    comm: Comm, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, n_stages: int | None
+) -> None:
+    cluster.make(same)
+    if comm.rank == 0:
+        monkeypatch.setattr("dllama_py.sharding.local_copies.distribute", partial(_rewritten, cluster.path))
+    settings = EngineSettings(n_threads=1, pipeline=None if n_stages else PipelineSettings())
+    with (
+        pytest.raises(AgreedFailure if comm.rank == 0 else AgreedExit) as caught,
+        open_engine(settings, comm, lambda: open_checkpoint(cluster.path), [].append),
+    ):
+        pass
+    assert "was written to while it was loaded" in str(caught.value.error)
+
+
+def test_a_copy_that_is_written_to_while_it_loads_comes_from_the_root(
+    comm: Comm, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hashes are known from before, so they tell nothing of what was loaded."""
+    monkeypatch.setattr("dllama_py.formats.hash_table.SETTLED_NS", 0)
+    cluster.make(same)
+    cluster.logits()
+    if comm.rank == comm.size - 1:
+        monkeypatch.setattr("dllama_py.sharding.local_copies.distribute", partial(_rewritten, cluster.path))
+    logits = cluster.logits()
+    if comm.rank == 0:
+        assert logits == alone(cluster)
+        assert ["differs from the root's file" in line for line in cluster.lines] == [True]
+
+
+def _rewritten(path: Path, *given: Any, **named: Any) -> None:
+    """`distribute`, while somebody writes another norm."""
+    checkpoint = open_checkpoint(path)
+    assert isinstance(checkpoint, MappedCheckpoint)
+    bad_norm(path, checkpoint)
+    distribute(*given, **named)
 
 
 def test_hashes_are_remembered(comm: Comm, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
