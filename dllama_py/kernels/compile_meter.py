@@ -1,4 +1,4 @@
-"""How far compiling is: by the seconds that each function takes, as they were measured once, and not by their number.
+"""How far compiling is: by the seconds that each function takes, as they are estimated, and not by their number.
 
 While a long one compiles its share grows too, so that a bar moves evenly.
 """
@@ -13,8 +13,8 @@ from dllama_py.kernels.functions import Compilable
 from dllama_py.progress import Progress, Work
 
 PARTS = 1000
-# Seconds of the functions that take long, by how their names begin, on one Xeon core; only their ratios matter.
-_MEASURED_S = {
+# Estimated seconds of the functions that take long, by how their names begin; only their ratios matter.
+_ESTIMATED_S = {
     "attention": 2.6,
     "matmul": 1.3,
     "prepare_heads": 1.2,
@@ -28,7 +28,7 @@ TICK_S = 0.2
 
 def expected_s(name: str) -> float:
     """Of compiling the function of that name, on a certain machine."""
-    return next((seconds for start, seconds in _MEASURED_S.items() if name.startswith(start)), _OTHERS_S)
+    return next((seconds for start, seconds in _ESTIMATED_S.items() if name.startswith(start)), _OTHERS_S)
 
 
 class Meter:

@@ -1,4 +1,4 @@
-"""`njit` for functions that only compiled functions call: half the compile time of numba's own.
+"""`njit` for functions that only compiled functions call; about a quarter less to compile than with numba's own.
 
 numba makes every function ready to be called from Python: wrappers, all of LLVM's passes, machine code. Then it links
 the function's LLVM code into each caller, where the passes run again, over what gets inlined. Of a subroutine only that
