@@ -12,17 +12,17 @@ from dllama_py.formats.complete_file import complete_or_gone
 from dllama_py.settings import check_number, checked_path
 
 HELP = """/reset             forget the conversation
-/system [TEXT]     another system prompt, or none; also forgets the conversation
-/drop [N]          forget the oldest N turns; without N, as many as fill half of the context
-/think on|off      whether the model thinks before it answers, where its template has a switch
+/system [TEXT]     another system prompt, or none; forgets the conversation
+/drop [N]          forget the N oldest turns; alone, until half is free
+/think on|off      whether the model thinks, if its template can switch it
 /think show|fold   whether a terminal shows the thoughts
-/set [NAME VALUE]  temperature, topp, topk, seed or steps; without a name, what they are
+/set [NAME VALUE]  temperature, topp, topk, seed or steps; alone, shows them
 /save FILE         write the conversation down
 /load FILE         go on with a conversation that was written down
 /model             which model this is
 /help              this list
 /quit              end; so do /exit and the end of input
-Alt-Enter breaks a line; so does \"\"\", which begins and ends a text of several lines."""
+Alt-Enter breaks a line; \"\"\" begins and ends a longer text."""
 
 _MOST_DIGITS = 40
 _MOST_BYTES = 64 << 20  # of a conversation; a context of a million tokens is some 5 MB
@@ -70,6 +70,8 @@ def _system(talk: Talk, rest: str) -> str:
 def _drop(talk: Talk, rest: str) -> str:
     n_turns = _whole("/drop", rest) if rest else None
     n_dropped = talk.dialogue.drop_oldest(n_turns)
+    if not n_dropped:
+        return "no turn forgotten; the conversation is as it was"
     return f"{n_dropped} of the oldest turns forgotten; the next answer begins by reading the rest again"
 
 

@@ -196,8 +196,10 @@ def _fetched_before(name: str) -> fetch.Fetched:
 def _remove(name: str, home: Path) -> int:
     models = registry.registered_models()
     found = registry.named(models, name)
-    if len(found) != 1:
-        raise UsageError(f"{name}: {len(found)} fetched models have that name; python launch.py list shows them")
+    if not found:
+        raise UsageError(f"{name}: no fetched model has that name; python launch.py list shows those that are here")
+    if len(found) > 1:
+        raise UsageError(registry.several(name, found))
     n_bytes = fetch.remove(found[0].folder, found[0].files)
     registry.forget(found[0])
     _script(found[0].name, home).unlink(missing_ok=True)

@@ -95,12 +95,17 @@ def named(models: Iterable[RegisteredModel], name: str) -> list[RegisteredModel]
     ]
 
 
+def several(name: str, found: list[RegisteredModel]) -> str:
+    """What is said of a name that fits more than one."""
+    return f"{name}: several fetched models have that name; name one: {_listed(found)}"
+
+
 def _chosen(name: str, models: list[RegisteredModel]) -> Path:
     found = named(models, name)
     if len(found) == 1:
         return found[0].path
     if found:
-        raise UsageError(f"{name}: several fetched models have that name; name one: {_listed(found)}")
+        raise UsageError(several(name, found))
     if os.sep in name:
         return Path(name)
     if known := catalogue.known(name):

@@ -220,7 +220,7 @@ def test_a_fetched_model_is_named_listed_and_removed(clone: Path, fake: FakeHub,
 
 
 def test_removing_what_is_not_here(clone: Path) -> None:
-    assert refused(clone, None, "remove", "smollm2_135m").startswith("2 error: smollm2_135m: 0 fetched models")
+    assert refused(clone, None, "remove", "smollm2_135m").startswith("2 error: smollm2_135m: no fetched model has")
     assert refused(clone, None, "remove").startswith("2 error: one name of a model was expected")
     assert refused(clone, None, "smollm2_135m", "gemma3_270m").startswith("2 error: one name of a model was expected")
 
