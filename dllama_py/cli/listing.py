@@ -24,10 +24,11 @@ def listing(models_folder: Path) -> str:
             "",
             table(heads, rows),
             "",
-            "python launch.py NAME fetches one and offers to start it; OWNER/REPO[:FILE] takes",
-            "any GGUF or safetensors folder of a hub; `list` shows what is here, `remove NAME`",
-            "deletes it. '-': not on so many nodes. Models without numbers are started as a",
-            "pipeline: each node has some of their layers (docs/pipeline.md).",
+            "python launch.py NAME fetches one and offers to start it; OWNER/REPO[:FILE]",
+            "takes any GGUF or safetensors folder of a hub; `list` shows what is here,",
+            "`remove NAME` deletes it. '*': fetched. '-': not on so many nodes. Models",
+            "without numbers are started as a pipeline: each node has some of their layers",
+            "(docs/pipeline.md).",
         )
     )
 
@@ -59,7 +60,7 @@ def memory_per_node(model: KnownModel, n_nodes: int) -> int | None:
 
 def _row(model: KnownModel, models_folder: Path) -> Sequence[str]:
     most = [memory_per_node(model, n_nodes) for n_nodes in NODE_COUNTS]
-    fetched = "fetched" if is_here(model, models_folder) else ""
+    fetched = "*" if is_here(model, models_folder) else ""
     on_disk = f"{'' if model.shape else '~'}{_gb(model.n_bytes)}"
     return model.name, on_disk, *("-" if n is None else _gb(n) for n in most), fetched
 

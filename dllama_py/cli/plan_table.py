@@ -7,21 +7,24 @@ from dllama_py.sizes import megabytes
 
 PLACES, MEMORY, TIMES = (
     ("stage", "ranks", "layers"),
-    ("weights MB", "KV cache", "total", "free"),
+    ("stage, MB", "weights", "KV cache", "total", "free"),
     ("ms/token", "ms/chunk"),
 )
 
 
 def plan_page(plan: Plan) -> str:
     """The stages with their memory, then what is foretold."""
-    rows = [(*_place(stage), *_memory(stage), *_times(stage)) for stage in plan.stages]
-    return f"{table(PLACES + MEMORY + TIMES, rows, left=3)}\n{_foretold(plan)}"
+    memory = table(MEMORY, [_memory(stage) for stage in plan.stages])
+    return f"{_stages(plan)}\n\n{memory}\n\n{_foretold(plan)}"
 
 
 def stage_page(plan: Plan) -> str:
     """The same without the memory, of which more is said elsewhere."""
-    rows = [(*_place(stage), *_times(stage)) for stage in plan.stages]
-    return f"{table(PLACES + TIMES, rows, left=3)}\n{_foretold(plan)}"
+    return f"{_stages(plan)}\n{_foretold(plan)}"
+
+
+def _stages(plan: Plan) -> str:
+    return table(PLACES + TIMES, [(*_place(stage), *_times(stage)) for stage in plan.stages], left=3)
 
 
 def stage_line(plan: Plan) -> str:
@@ -69,10 +72,10 @@ def _place(stage: StagePlan) -> tuple[object, ...]:
     return stage.number, ranks, layers
 
 
-def _memory(stage: StagePlan) -> tuple[str, ...]:
+def _memory(stage: StagePlan) -> tuple[object, ...]:
     free = "unknown" if stage.free_bytes is None else megabytes(stage.free_bytes)
     sizes = (stage.weights_bytes, stage.cache_bytes, stage.needs_bytes)
-    return (*(map(megabytes, sizes) if stage.layers else ("", "", "")), free)
+    return (stage.number, *(map(megabytes, sizes) if stage.layers else ("", "", "")), free)
 
 
 def _times(stage: StagePlan) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -92,9 +93,11 @@ class Console:
             self._emit("\n", dimmed=False)
 
     def say(self, line: str) -> None:
-        """A line beside the answer, on standard error."""
+        """A line beside the answer, on standard error, broken between words where it is longer than the terminal."""
         self.end_line()
-        sys.stderr.write(line + "\n")
+        n_columns = shutil.get_terminal_size().columns - 1
+        for each in line.split("\n"):
+            sys.stderr.write("\n".join(textwrap.wrap(each, n_columns) if len(each) > n_columns else [each]) + "\n")
         sys.stderr.flush()
 
     @contextmanager

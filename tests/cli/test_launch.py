@@ -37,7 +37,7 @@ def test_without_a_name_the_known_models_are_listed(clone: Path) -> None:
     assert re.fullmatch(r"43.3 4\d.\d 20.\d 10.\d 5.\d", lines["llama3_3_70b_instruct_q40"])
     assert lines["gemma3_270m"] == "~0.25 - - - -"
     assert lines["mixtral_8x22b"] == "~38.0 - - - -"
-    assert max(map(len, done.stdout.splitlines())) <= 82
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert "pipeline: each node has some of their layers" in done.stdout
 
 
@@ -58,7 +58,7 @@ def test_parts_are_fetched_joined_and_can_be_started(clone: Path, fake: FakeHub)
     model, tokenizer = folder / "dllama_model_qwen3_14b_q40.m", folder / "dllama_tokenizer_qwen3_14b_q40.t"
     assert f"-np 2 {sys.executable} -m dllama_py chat --model '{model}' --tokenizer '{tokenizer}'" in script.read_text()
     line = next(line for line in launch(clone, None).stdout.splitlines() if "qwen3_14b" in line)
-    assert line.endswith("fetched")
+    assert line.endswith("*")
 
 
 def test_one_machine_has_one_rank_and_several_whatever_is_faster(clone: Path, fake: FakeHub) -> None:

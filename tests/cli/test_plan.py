@@ -25,9 +25,10 @@ def counts(fields: dict) -> list[int]:
 def test_the_page(capsys) -> None:
     assert main(["plan", "--shape", "llama3_1_8b_instruct", "--nodes", "4", "--node-memory", "4GB"]) == 0
     page = capsys.readouterr().out.splitlines()
-    assert page[0].split() == "stage ranks layers weights MB KV cache total free ms/token ms/chunk".split()
+    assert page[0].split() == "stage ranks layers ms/token ms/chunk".split()
+    assert page[6].split() == "stage, MB weights KV cache total free".split()
     assert page[2].split()[:8] == "1 1 on node1 8 to 15 (8)".split()
-    assert page[5].startswith("foretold (of assumed nodes): decode ") and page[6].startswith("prefill ")
+    assert page[12].startswith("foretold (of assumed nodes): decode ") and page[13].startswith("prefill ")
 
 
 def test_neither_mpi_nor_numba_nor_more_than_headers(tmp_path: Path) -> None:
