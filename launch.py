@@ -10,9 +10,6 @@ ENVIRONMENT = CLONE / ".venv"
 
 
 def main() -> int:
-    from dllama_py.cluster.streams import open_closed_streams
-
-    open_closed_streams()
     python = ENVIRONMENT / "bin" / "python"
     if Path(sys.prefix) != ENVIRONMENT and python.exists():
         os.execv(python, [str(python), __file__, *sys.argv[1:]])
@@ -20,6 +17,9 @@ def main() -> int:
         print("There is no environment yet: run `make install`, or `make run` to see it work at once.", file=sys.stderr)
         return 2
 
+    from dllama_py.cluster.streams import open_closed_streams
+
+    open_closed_streams()
     interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception while modules are half loaded helps nobody
     from dllama_py.cli.launch import main as launch
 

@@ -91,11 +91,11 @@ def _checked_text(arguments: argparse.Namespace, checkpoint: Checkpoint, orders:
     """The model can chat: known before anything is loaded."""
     text = need_text(open_text(checkpoint, arguments.tokenizer), "chat")
     check_vocabulary(text, checkpoint)
-    tell_notes(text)
     words = "Hello" if arguments.prompt is None else arguments.prompt
     ids = text.chat_ids(words, arguments.system, arguments.chat_template_kwargs)
     if arguments.prompt is not None:  # else it is known now that the template takes what is wanted
         orders.check_prompt(ids)
+    tell_notes(text)
     return text
 
 

@@ -73,7 +73,6 @@ class _Prepared:
 def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: Checkpoint, orders: Orders) -> _Prepared:
     """The prompt's ids, before anything is loaded."""
     text = open_text(checkpoint, arguments.tokenizer)
-    tell_notes(text)
     if text is not None:
         check_vocabulary(text, checkpoint)
     as_chat = False
@@ -82,6 +81,7 @@ def _prepare(arguments: argparse.Namespace, ids: list[int] | None, checkpoint: C
         as_chat = arguments.prompt is None and known.template.exists
         ids = known.built_in_ids() if arguments.prompt is None else known.tokenizer.encode(arguments.prompt)
     orders.check_prompt(ids)
+    tell_notes(text)
     drops = text is not None and (text.tokenizer.drops_first_space if as_chat else text.drops_space_after(ids))
     return _Prepared(ids, end_ids(checkpoint, text), text, drops)
 
