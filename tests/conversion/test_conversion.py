@@ -227,7 +227,8 @@ def test_output_is_a_folder_or_a_file(tmp_path, tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere", "q40", "a"], "there is no such file or folder"),
+        (["nowhere.gguf", "q40", "a"], "there is no such file or folder"),
+        (["nowhere", "q40", "a"], "no file or folder, and no fetched model"),
         (["FOLDER", "q40", "../a"], "NAME '../a' must be a plain name without folders"),
         (
             ["FOLDER", "q40", "a", "--output", "no/such/folder"],
