@@ -156,6 +156,6 @@ def _compile(functions: Sequence[Compilable], comm: MeteredComm, n_threads: int,
 
 def _n_helpers(n_threads: int) -> int:
     """Processes that compile beside this one: for each core of this rank one, while there is memory."""
-    free_bytes = free_memory().host_bytes
+    free_bytes = free_memory().shared_bytes
     affordable = MOST_HELPERS if free_bytes is None else free_bytes // HELPER_BYTES - 1
     return max(0, min(n_threads - 1, MOST_HELPERS, affordable))
