@@ -126,7 +126,7 @@ def _first_failure(comm: Comm, own_code: int) -> tuple[int, int]:
 
 def _words_of(comm: Comm, rank: int, failure: DllamaError | None) -> str:
     """Why that rank cannot go on, for all: a program at the root cannot read what another rank prints."""
-    words = f"rank {rank} on {comm.hosts[rank]}: {failure}".encode()[:WORDS_BYTES]
+    words = f"rank {rank} on {comm.hosts[rank]}: {failure}".encode(errors="backslashreplace")[:WORDS_BYTES]
     buffer = np.frombuffer(words.ljust(WORDS_BYTES), np.uint8).copy()
     comm.broadcast_idle(buffer, rank)
     return buffer.tobytes().decode(errors="ignore").rstrip()

@@ -94,6 +94,21 @@ def test_the_lowest_failing_rank_explains_and_the_others_leave(failing: list[int
     assert run_ranks(4, work) == wanted
 
 
+def test_a_name_that_is_no_unicode_is_told_all_the_same() -> None:
+    def work(comm: Comm) -> str:
+        try:
+            with agreed(comm):
+                if comm.rank == 0:
+                    raise InputError("bad\udcff.gguf: cannot be read")
+        except AgreedFailure:
+            return "told"
+        except AgreedExit as end:
+            return str(end.error)
+        return "goes on"
+
+    assert run_ranks(2, work)[1].endswith(r"bad\udcff.gguf: cannot be read")
+
+
 def test_without_failure_all_go_on() -> None:
     def work(comm: Comm) -> bool:
         with agreed(comm):
