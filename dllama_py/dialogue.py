@@ -77,9 +77,9 @@ class Dialogue:
         self.messages = [{"role": "system", "content": system}] if system else []
 
     @property
-    def template_source(self) -> str:
-        """The model's chat template, in Jinja's language."""
-        return self._text.template.default_source or ""
+    def template_variables(self) -> set[str]:
+        """Names that the model's chat template takes."""
+        return self._text.template.variables()
 
     def resume(self, messages: Sequence[Message]) -> None:
         """Goes on with a conversation of before. InputError, and no change, if it is none or the template refuses."""

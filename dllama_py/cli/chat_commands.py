@@ -80,7 +80,7 @@ def _think(talk: Talk, rest: str) -> str:
         return "thoughts are folded at a terminal only; here they are always shown"
     if rest not in ("on", "off"):
         raise UsageError(f"/think {rest}: expected on, off, show or fold")
-    switch = next((name for name in _THINKING_SWITCHES if name in talk.dialogue.template_source), None)
+    switch = next((name for name in _THINKING_SWITCHES if name in talk.dialogue.template_variables), None)
     if switch is None:
         raise UsageError("the model's chat template has no switch for thinking (enable_thinking)")
     talk.dialogue.template_options[switch] = rest == "on"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
+from jinja2.meta import find_undeclared_variables
 
 from dllama_py.errors import InputError, UsageError
 from dllama_py.text.sandbox import PromptEnvironment, render
@@ -55,6 +56,13 @@ class ChatTemplate:
     def default_source(self) -> str | None:
         """The template for requests without tools, in Jinja's language."""
         return self._sources.get("default")
+
+    def variables(self) -> set[str]:
+        """Names that this template takes from whoever renders it. InputError if it is none."""
+        try:
+            return find_undeclared_variables(self._environment.parse(self.default_source or ""))
+        except TemplateError as error:
+            raise InputError(f"the chat template cannot be read: {_one_line(error)}") from error
 
     def render(
         self,

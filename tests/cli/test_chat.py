@@ -106,6 +106,15 @@ def test_thinking_is_switched_off_where_the_template_can() -> None:
     assert text.tokenizer.decode(dialogue.pose("Hi").prompt)[0] != "-"
 
 
+def test_a_word_of_the_template_is_no_switch_for_thinking() -> None:
+    text = byte_text("{{ messages[0].thinking }}thinking " + TURNS)
+    runner = ScriptedRunner([END] * 64, 258, max_rows=64, context=64, prompt_length=1)
+    dialogue = Dialogue(text, runner, Manner(SamplerSettings()))
+    face = ScriptedFace("/think off")
+    talk(dialogue, face)
+    assert "has no switch for thinking" in face.said[0] and dialogue.template_options == {}
+
+
 def test_a_conversation_is_saved_and_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     dialogue = scripted_dialogue(b"Yes", "Hi")
