@@ -4,7 +4,6 @@ The root reads the model and decides; the other ranks learn all they need from o
 neither a model file nor settings.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from dllama_py.settings import EngineSettings, check_number
 from dllama_py.sharding.grid import grid_shards
 from dllama_py.sharding.plan import Shard
 from dllama_py.stamps import Recording
+from dllama_py.transport.collectives import gather_json
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.failure import agreed
 from dllama_py.transport.hosts import Host, sharing
@@ -36,8 +36,6 @@ from dllama_py.transport.metered import MeteredComm
 
 if TYPE_CHECKING:
     from dllama_py.engine.runner import Runner
-
-FACTS_BYTES = 16384  # of a rank's facts as JSON, a host name of up to 253 letters and two paths among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,10 @@ Open = Callable[[], Checkpoint]
 Check = Callable[[Checkpoint, Orders], None]
 
 
+def unsaid(line: str) -> None:
+    """To nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Who is told, before a weight is read, of the memory that is needed, of a pipeline's stages and of details, and
@@ -83,11 +85,7 @@ class Watch:
     on_progress: Progress
     recording: Recording | None = None
     on_stages: Callable[[Plan], None] = lambda plan: None
-    on_detail: Say = lambda line: None
-
-
-def unsaid(line: str) -> None:
-    """To nobody."""
+    on_detail: Say = unsaid
 
 
 UNWATCHED = Watch(lambda plan: None, unwatched)
@@ -270,10 +268,6 @@ def _plan_memory(
 
 
 def _gather(facts: NodeFacts | RankFacts, comm: Comm) -> list[dict[str, Any]]:
-    """Every rank's facts at the root, nothing elsewhere; also a moment from which all have come so far."""
-    text = json.dumps(asdict(facts)).encode()
-    own = np.frombuffer(text.ljust(FACTS_BYTES), np.uint8)
-    parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
-    comm.gather(own, parts)
-    told = [json.loads(part.tobytes()) for part in parts or []]
+    """Every rank's facts at the root, nothing elsewhere."""
+    told = gather_json(comm, asdict(facts))
     return [of_rank | {"host": host} for of_rank, host in zip(told, comm.hosts, strict=False)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from dllama_py.boot import Check, Engine, Say, Watch, open_engine
+from dllama_py.boot import Check, Engine, Say, Watch, open_engine, unsaid
 from dllama_py.cli import options
 from dllama_py.cli.plan_table import plan_page, stage_line, stage_page
 from dllama_py.cli.progress import shown_progress
@@ -52,12 +52,8 @@ def watch_for(arguments: argparse.Namespace, on_progress: Progress, recording: R
         if arguments.verbose or not plan.fits:
             say(memory_table(plan))
 
-    details = say if arguments.verbose else _unsaid
+    details = say if arguments.verbose else unsaid
     return Watch(show_memory, on_progress, recording, partial(_show_stages, arguments), details)
-
-
-def _unsaid(line: str) -> None:
-    """Only --verbose says it."""
 
 
 def _show_stages(arguments: argparse.Namespace, plan: Plan) -> None:

@@ -5,7 +5,6 @@ turns, as they do in decoding one sequence; then all work at once, as they do in
 once the kernels are loaded.
 """
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +19,12 @@ from dllama_py.planning.probe_products import Subject
 from dllama_py.planning.speeds import FEW_ROWS, PROBE_ROWS, KindSpeed, RankSpeed
 from dllama_py.planning.wishes import Links
 from dllama_py.progress import Progress
+from dllama_py.transport.collectives import gather_json
 from dllama_py.transport.comm import Comm
 from dllama_py.transport.hosts import Host
 from dllama_py.transport.link import measure_pairs
 from dllama_py.transport.readiness import wait_for_kernels
 
-FACTS_BYTES = 4096  # of a rank's speeds as JSON: some forty types at most
 LOOPS = 20_000
 STEP_LOOPS = 8_000  # of Python that take as long as a stage does in a step beside its layers
 
@@ -55,7 +54,7 @@ def measure(comm: Comm, subject: Subject, n_stages: int, team: Team, on_progress
     busy = probe.busy_macs_per_s() if comm.hosts.count(comm.hosts[comm.rank]) > 1 else {}
     comm.barrier()
     links = measure_pairs(comm)
-    return Measured(joined(_gathered(comm, _as_json(speed, busy)), first if comm.rank == 0 else ()), links)
+    return Measured(joined(gather_json(comm, _as_json(speed, busy)), first if comm.rank == 0 else ()), links)
 
 
 def alike(hosts: Sequence[Host], n_threads: Sequence[int], n_stages: int) -> list[int]:
@@ -129,11 +128,3 @@ def _threads_of_all(comm: Comm, n_threads: int) -> list[int]:
     comm.gather(np.array([n_threads]), parts if comm.rank == 0 else None)
     comm.broadcast_idle(threads)
     return [int(n) for n in threads]
-
-
-def _gathered(comm: Comm, told: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each rank tells, at the root; nothing elsewhere."""
-    own = np.frombuffer(json.dumps(told).encode().ljust(FACTS_BYTES), np.uint8)
-    parts = [np.zeros(FACTS_BYTES, np.uint8) for _ in range(comm.size)] if comm.rank == 0 else None
-    comm.gather(own, parts)
-    return [json.loads(part.tobytes()) for part in parts or []]
