@@ -193,7 +193,7 @@ def _remove_if_bare(folder: Path) -> None:
     if {path.name for path in folder.iterdir()} <= {LOCK, RECEIPT}:
         (folder / RECEIPT).unlink(missing_ok=True)
         (folder / LOCK).unlink()
-        folder.rmdir()
+        _remove_if_empty(folder)  # another process may wait here, with a new lock
 
 
 def _receipt(folder: Path, source: str) -> list[str] | None:

@@ -173,8 +173,11 @@ def _changed() -> Iterator[dict[str, Any]]:
         facts = {"models": {}} | _read()
         yield facts
         part = file.with_name(f"{file.name}.{os.getpid()}")
-        part.write_text(json.dumps(facts, indent=1) + "\n")
-        part.replace(file)
+        try:
+            part.write_text(json.dumps(facts, indent=1) + "\n")
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _file() -> Path:

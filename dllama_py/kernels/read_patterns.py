@@ -140,10 +140,13 @@ def _read(folder: Path) -> Kept:
 
 def _write(folder: Path, kept: Kept) -> None:
     path = folder / FILE
+    part = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(_every_model(path) | {_cpu_model(): kept}))
-        part.replace(path)
+        try:
+            part.write_text(json.dumps(_every_model(path) | {_cpu_model(): kept}))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _every_model(path: Path) -> dict[str, Any]:
