@@ -5,6 +5,7 @@ The system's ssh is used as the launcher uses it, so the user's configuration (p
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -22,7 +23,6 @@ from dllama_py.cluster.host_report import own_report
 
 LIMIT_S = 9.0
 CONNECT_S = 6
-CANNOT_CONNECT = 255  # ssh's own exit code
 MOST_BYTES = 1 << 20  # of what is read of a machine's words
 REACHED = "dllama-reached"
 LAUNCHER = "HYDRA_LAUNCHER_EXEC"  # stands in for ssh, in the launcher too
@@ -76,7 +76,7 @@ def _is_here(name: str) -> bool:
 
 def _ask(program: str, name: str, until: float) -> _Heard:
     options = ["-x", "-oBatchMode=yes", f"-oConnectTimeout={CONNECT_S}"]
-    report = f"echo {REACHED}; exec '{sys.executable}' -m dllama_py.cluster.host_report"
+    report = f"echo {REACHED}; exec {shlex.quote(sys.executable)} -m dllama_py.cluster.host_report"
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [program, *options, name, report],

@@ -50,13 +50,15 @@ def main() -> None:
     """Compiles what it is told of, as long as there is something that no other process has taken."""
     functions: list[Compilable] = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    while functions:
-        each = next((each for each in functions if not each.file.is_there() and each.file.claim()), None)
-        if each is None:
-            break
-        functions.remove(each)
-        each.make()
-    os._exit(0)
+    try:
+        while functions:
+            each = next((each for each in functions if not each.file.is_there() and each.file.claim()), None)
+            if each is None:
+                break
+            functions.remove(each)
+            each.make()
+    finally:
+        os._exit(0)  # Python's own end aborts while the thread reads; what failed here fails where it is told, too
 
 
 def _leave_with_parent() -> None:
