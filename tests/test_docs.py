@@ -33,6 +33,8 @@ def test_every_mode_and_decision_is_listed() -> None:
     assert set(re.findall(r"^\| `([a-z]+)` \|", readme, re.MULTILINE)) == set(MODES)
     index = (decisions / "README.md").read_text()
     assert [page.name for page in decisions.glob("0*.md") if f"({page.name})" not in index] == []
+    numbers = [page.name[:4] for page in decisions.glob("0*.md")]
+    assert len(set(numbers)) == len(numbers), sorted(numbers)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
