@@ -23,7 +23,7 @@ PHASES = {
     "version check": ("dllama_py.transport.world:check_same_versions", 1),
     "settling": ("dllama_py.boot:_share", 1),
     "compiling": ("dllama_py.loading:warm_up", 1),
-    "loading": ("dllama_py.loading:_fill", 1),
+    "loading": ("dllama_py.loading:Walk", 1),
     "prefill": ("dllama_py.model.rank_model:RankModel.forward", 1),
     "decode": ("dllama_py.model.rank_model:RankModel.forward", 12),
     "the end": ("dllama_py.transport.mpi:MpiComm.farewell", 1),
